@@ -1,0 +1,27 @@
+"""The tables. Models describe them for migrations, admin and reads; only :mod:`chokaq_django.storage` writes job tables."""
+
+from __future__ import annotations
+
+from .audit import AuditEntry
+from .fleet import Circuit, LeaderLease, Worker
+from .jobs import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash
+from .metrics import HISTOGRAM_BINS, BucketOutcome, MetricBucket
+from .queue import Queue
+
+__all__ = [
+    "HISTOGRAM_BINS",
+    "AuditEntry",
+    "Circuit",
+    "FailureReason",
+    "JobArchive",
+    "JobBase",
+    "JobDLQ",
+    "JobHot",
+    "JobStatus",
+    "JobTrash",
+    "LeaderLease",
+    "MetricBucket",
+    "BucketOutcome",
+    "Queue",
+    "Worker",
+]

@@ -1,0 +1,54 @@
+"""Indexes that are partial where the engine can filter, and lead with the filtered column where it cannot (MySQL)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+
+class StatusIndex(models.Index):
+    """An index over the rows of some statuses.
+
+    ``WHERE status IN (...)`` on PostgreSQL, SQLite and SQL Server; elsewhere ``status`` becomes the leading column.
+    It is not a ``condition`` of Django's: that would build the index without its filter on MySQL.
+    """
+
+    def __init__(self, *, statuses: tuple[int, ...], fields: list[str], name: str) -> None:
+        super().__init__(fields=fields, name=name)
+        self.statuses = tuple(statuses)
+
+    def deconstruct(self) -> tuple[str, Any, dict[str, Any]]:
+        path, args, kwargs = super().deconstruct()
+        return path, args, {**kwargs, "statuses": self.statuses}
+
+    def clone(self) -> StatusIndex:
+        return StatusIndex(statuses=self.statuses, fields=list(self.fields), name=self.name)
+
+    def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
+        if schema_editor.connection.features.supports_partial_indexes:
+            return super().create_sql(model, schema_editor, using, **kwargs)
+        return models.Index(fields=["status", *self.fields], name=self.name).create_sql(
+            model, schema_editor, using, **kwargs
+        )
+
+    def _get_condition_sql(self, model: Any, schema_editor: Any) -> str:
+        column = schema_editor.quote_name("status")
+        if len(self.statuses) == 1:
+            return f"{column} = {int(self.statuses[0])}"
+        return f"{column} IN ({', '.join(str(int(status)) for status in self.statuses)})"
+
+
+class SparseUniqueIndex(models.Index):
+    """Unique among the rows that have a value: a filtered unique index, or a plain one where NULLs never clash."""
+
+    template = "CREATE UNIQUE INDEX %(name)s ON %(table)s (%(columns)s)%(condition)s"
+
+    def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
+        kwargs["sql"] = self.template
+        return super().create_sql(model, schema_editor, using, **kwargs)
+
+    def _get_condition_sql(self, model: Any, schema_editor: Any) -> str | None:
+        if not schema_editor.connection.features.supports_partial_indexes:
+            return None
+        return f"{schema_editor.quote_name(self.fields[0])} IS NOT NULL"

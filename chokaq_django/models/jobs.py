@@ -1,0 +1,159 @@
+"""The four places a job can be in: Hot, Archive, DLQ, Trash. A job is in exactly one of them at every instant.
+
+No foreign key, CHECK or trigger on these tables: rows move by DELETE ... OUTPUT INTO on SQL Server, which forbids them.
+Hence plain integers instead of Positive*Field, and text instead of JSONField.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from ..job.failures import FailureReason
+from .fields import KeyField, ULIDField, UTCDateTimeField
+from .indexes import SparseUniqueIndex, StatusIndex
+
+__all__ = ["FailureReason", "JobArchive", "JobBase", "JobDLQ", "JobHot", "JobStatus", "JobTrash"]
+
+
+class JobStatus(models.IntegerChoices):
+    """Status of a job. Only 0, 1, 2 and 7 are stored; the others follow from the table and the failure reason."""
+
+    PENDING = 0, _("Pending")
+    FETCHED = 1, _("Fetched")
+    PROCESSING = 2, _("Processing")
+    SUCCEEDED = 3, _("Succeeded")
+    FAILED = 4, _("Failed")
+    CANCELLED = 5, _("Cancelled")
+    ZOMBIE = 6, _("Zombie")
+    AWAITING = 7, _("Awaiting")
+    EXPIRED = 8, _("Expired")
+
+
+class JobBase(models.Model):
+    """What a job keeps wherever it is."""
+
+    id = ULIDField(primary_key=True)
+    queue = KeyField(max_length=255)
+    type = KeyField(max_length=255, help_text=_("The stored contract name, such as email.send.v1."))
+    schema_version = models.IntegerField(default=1)
+    payload = models.TextField()
+    tags = models.TextField(default="[]", help_text=_("JSON list of strings."))
+    priority = models.IntegerField(default=10, help_text=_("Higher runs first."))
+    attempt = models.IntegerField(default=0, help_text=_("Executions started in this generation."))
+    max_attempts = models.IntegerField(default=3, help_text=_("Total executions allowed."))
+    crash_count = models.IntegerField(default=0, help_text=_("How often a worker died while it ran."))
+    snooze_count = models.IntegerField(default=0)
+    claim_number = models.IntegerField(default=0, help_text=_("Grows at each claim, never reset: the lease fence."))
+    generation = models.IntegerField(default=0, help_text=_("How often it was resurrected."))
+    revision = models.IntegerField(default=0, help_text=_("How often it was edited."))
+    worker_id = KeyField(max_length=100, null=True)
+    created_by = models.CharField(max_length=100, null=True)
+    modified_by = models.CharField(max_length=100, null=True)
+    created_at = UTCDateTimeField()
+    started_at = UTCDateTimeField(null=True)
+    run_at = UTCDateTimeField(help_text=_("When it may be claimed."))
+    due_at = UTCDateTimeField(help_text=_("When it was asked to run."))
+    deadline_at = UTCDateTimeField(null=True, help_text=_("Latest time any attempt may start."))
+    idempotency_key = KeyField(max_length=255, null=True)
+    concurrency_key = KeyField(max_length=255, null=True)
+    headers = models.TextField(default="{}", help_text=_("JSON object: trace context and user headers."))
+    attempt_log = models.TextField(default="[]", help_text=_("JSON list of the last attempts."))
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
+class JobHot(JobBase):
+    """Active work: waiting, leased, running, or awaiting a parent."""
+
+    status = models.IntegerField(choices=JobStatus.choices, default=JobStatus.PENDING)
+    heartbeat_at = UTCDateTimeField(null=True)
+    updated_at = UTCDateTimeField()
+    cancel_requested_at = UTCDateTimeField(null=True)
+    cancel_requested_by = models.CharField(max_length=100, null=True)
+    progress = models.IntegerField(null=True, help_text=_("Percent."))
+    progress_message = models.TextField(null=True)
+
+    class Meta:
+        db_table = "chokaq_job_hot"
+        verbose_name = _("active job")
+        verbose_name_plural = _("active jobs")
+        permissions = [
+            ("view_deck", "Can see the operator deck"),
+            ("operate", "Can operate queues, workers and circuits"),
+            ("edit_payload", "Can edit job payloads"),
+            ("resurrect", "Can resurrect dead jobs"),
+            ("cancel", "Can cancel jobs"),
+            ("purge", "Can purge jobs"),
+            ("view_payload", "Can see payloads, results and error texts"),
+        ]
+        # Every index here is paid at every transition: these serve the claim, caps and rescue, and idempotency.
+        indexes = [
+            StatusIndex(statuses=(0,), fields=["queue", "priority", "run_at", "id"], name="chokaq_hot_claim"),
+            StatusIndex(statuses=(1, 2), fields=["queue"], name="chokaq_hot_live"),
+            SparseUniqueIndex(fields=["idempotency_key"], name="chokaq_hot_key"),
+        ]
+
+
+class JobArchive(JobBase):
+    """Work that succeeded."""
+
+    finished_at = UTCDateTimeField()
+    duration_ms = models.BigIntegerField()
+    wait_ms = models.BigIntegerField(help_text=_("From the due time to the start."))
+    result = models.TextField(null=True)
+
+    class Meta:
+        db_table = "chokaq_job_archive"
+        verbose_name = _("archived job")
+        verbose_name_plural = _("archived jobs")
+        indexes = [
+            models.Index(fields=["finished_at", "id"], name="chokaq_archive_time"),
+            models.Index(fields=["queue", "finished_at"], name="chokaq_archive_queue"),
+            models.Index(fields=["type", "finished_at"], name="chokaq_archive_type"),
+        ]
+
+
+class JobDLQ(JobBase):
+    """Work that needs a person. Nothing of the original is lost."""
+
+    failure_reason = models.IntegerField(choices=[(r.value, r.name) for r in FailureReason])
+    error_type = models.CharField(max_length=255, null=True)
+    error_details = models.TextField(null=True)
+    fingerprint = KeyField(max_length=32, null=True)
+    failed_at = UTCDateTimeField()
+    note = models.TextField(default="", blank=True)
+    assignee = models.CharField(max_length=150, null=True, blank=True)
+    acknowledged_at = UTCDateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "chokaq_job_dlq"
+        verbose_name = _("dead job")
+        verbose_name_plural = _("dead jobs")
+        indexes = [
+            models.Index(fields=["failed_at", "id"], name="chokaq_dlq_time"),
+            models.Index(fields=["queue", "failed_at"], name="chokaq_dlq_queue"),
+            models.Index(fields=["type", "failed_at"], name="chokaq_dlq_type"),
+            models.Index(fields=["failure_reason", "failed_at"], name="chokaq_dlq_reason"),
+            models.Index(fields=["fingerprint", "failed_at"], name="chokaq_dlq_fingerprint"),
+        ]
+
+
+class JobTrash(JobBase):
+    """A purged or removed row, restorable until it expires."""
+
+    came_from = models.CharField(max_length=10, help_text=_("hot, archive or dlq."))
+    original = models.TextField(help_text=_("JSON object: the columns that only its first table has."))
+    purged_at = UTCDateTimeField()
+    purged_by = models.CharField(max_length=100, null=True)
+    expires_at = UTCDateTimeField(null=True)
+
+    class Meta:
+        db_table = "chokaq_job_trash"
+        verbose_name = _("purged job")
+        verbose_name_plural = _("purged jobs")
+        indexes = [models.Index(fields=["expires_at", "id"], name="chokaq_trash_expiry")]

@@ -1,0 +1,475 @@
+"""The storage contract: what every engine does, with the same guards and the same answers.
+
+Rules that hold for every operation (the reasons are in ``docs/explanation/storage.md``):
+
+* Times that are compared are written and compared by the database server. Durations are float seconds.
+* Every write of an execution carries its :class:`Lease` and the status it expects; the answer says which rows applied.
+  A row that did not is a conflict: its lease is gone.
+* Every operation takes many jobs. One that cannot apply never stops the others.
+* Moves between tables are one transaction.
+* Where the storage owns the transaction, transient errors (deadlock, busy, lost connection) are retried as a whole unit;
+  inside the caller's transaction nothing is retried.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..job.failures import FailureReason
+
+
+class StorageError(Exception):
+    """The database cannot do what is asked; the message says what to do."""
+
+
+# -- enqueue -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class NewJob:
+    """One row to insert. ``run_at`` and ``deadline_at`` are aware instants, ``delay`` and ``deadline_after`` seconds
+    from the server's now. At most one of each pair is set."""
+
+    id: str
+    queue: str
+    type: str
+    payload: str
+    schema_version: int = 1
+    tags: str = "[]"
+    priority: int = 10
+    max_attempts: int = 3
+    created_by: str | None = None
+    run_at: dt.datetime | None = None
+    delay: float | None = None
+    deadline_at: dt.datetime | None = None
+    deadline_after: float | None = None
+    idempotency_key: str | None = None
+    concurrency_key: str | None = None
+    headers: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """``id`` of the active job: the new one, or the one that already holds the idempotency key."""
+
+    id: str
+    created: bool
+
+
+# -- claim -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One execution's right to write: it ends when anybody claims the job again."""
+
+    id: str
+    claim_number: int
+
+
+@dataclass(slots=True)
+class ClaimedJob:
+    """A leased job. ``status`` is 2 when the claim also started it (attempt counted), 1 when it waits in the buffer.
+
+    ``expired``: its deadline has passed; it was leased (status 1) without starting and is to be settled as EXPIRED.
+    """
+
+    id: str
+    queue: str
+    type: str
+    schema_version: int
+    payload: str
+    tags: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    crash_count: int
+    snooze_count: int
+    claim_number: int
+    generation: int
+    created_by: str | None
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    run_at: dt.datetime
+    due_at: dt.datetime
+    deadline_at: dt.datetime | None
+    headers: str
+    attempt_log: str
+    status: int
+    expired: bool
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(self.id, self.claim_number)
+
+
+@dataclass(slots=True)
+class ClaimRequest:
+    """What a worker may run now.
+
+    ``queues``: names in the worker's order. ``strict``: that order comes before priority. ``start``: claim and start in
+    one transaction (free slots wait), else lease into the buffer. ``capped``: queues with a fleet-wide limit, name to
+    limit; they are claimed only when ``start`` is true. ``blocked``: type keys that must not run now, to the seconds
+    after which to look again; rows of these types met at the head are deferred (``run_at`` moves, ``due_at`` stays).
+    ``probing``: type keys whose circuit is half open: at most the free probe permits of each may start.
+    ``probe_timeout``: seconds a probe lease is held by type.
+    """
+
+    worker_id: str
+    queues: Sequence[str]
+    limit: int
+    start: bool = True
+    strict: bool = False
+    capped: Mapping[str, int] = field(default_factory=dict)
+    blocked: Mapping[str, float] = field(default_factory=dict)
+    probing: Mapping[str, tuple[int, float]] = field(default_factory=dict)  # type -> (permits, probe timeout s)
+
+
+@dataclass(slots=True)
+class Claim:
+    """Answer of a claim, jobs in the order in which to run them.
+
+    ``next_due``: seconds until the earliest future row of these queues, None when there is none or the claim was full.
+    ``contended``: a cap row was locked by another worker: try again in 5-20 ms.
+    ``deferred``: rows of blocked types that were moved out of the way; the head may hold more: claim again.
+    """
+
+    jobs: list[ClaimedJob]
+    next_due: float | None = None
+    contended: bool = False
+    deferred: int = 0
+
+
+@dataclass(slots=True)
+class StartReply:
+    """Answer of :meth:`Storage.start`, by job id. An id in none of them lost its lease (a conflict)."""
+
+    started: dict[str, tuple[int, dt.datetime]]  # id -> (attempt, started_at)
+    expired: set[str]  # still Fetched and leased: settle them as EXPIRED
+    released: set[str]  # queue paused or hidden meanwhile: given back
+
+
+# -- settle ------------------------------------------------------------------------------------------------------------
+
+
+class OutcomeKind(enum.Enum):
+    """What happened to an execution."""
+
+    SUCCEEDED = "succeeded"  # -> Archive
+    RETRY = "retry"  # -> Pending after ``delay``, attempt used
+    DEAD = "dead"  # -> DLQ
+    SNOOZED = "snoozed"  # -> Pending after ``delay``, attempt given back, snooze counted
+    INTERRUPTED = "interrupted"  # -> Pending now, attempt given back (worker shutdown)
+    EXPIRED = "expired"  # Fetched, never started -> DLQ Expired
+    UNSTARTED_DEAD = "unstarted_dead"  # Fetched, never started -> DLQ with ``reason`` (unknown type)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One settle. ``attempt_log`` is the whole new log text. Times in milliseconds where named so."""
+
+    id: str
+    claim_number: int
+    kind: OutcomeKind
+    queue: str
+    type: str
+    attempt_log: str
+    duration_ms: int = 0
+    wait_ms: int = 0
+    result: str | None = None
+    delay: float = 0.0
+    reason: FailureReason | None = None
+    error_type: str | None = None
+    error_details: str | None = None
+    fingerprint: str | None = None
+    modified_by: str | None = None
+
+
+@dataclass(slots=True)
+class HeartbeatReply:
+    """``lost``: ids whose lease is gone. ``cancels``: id -> who asked."""
+
+    lost: set[str]
+    cancels: dict[str, str | None]
+
+
+Applied = set[str]
+"""Ids whose write applied; what is missing is a conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """An id that an operator's verb could not apply to, and why (a full sentence)."""
+
+    id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """Answer of an operator's verb: what applied, what was only requested (a running job's cancel), what was refused."""
+
+    applied: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
+    refused: list[Conflict] = field(default_factory=list)
+
+
+# -- rescue and fleet --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LiveRow:
+    """A leased row as a rescuer sees it. ``seen``: the value whose standing still means death (heartbeat, or the last
+    update of a Fetched row)."""
+
+    id: str
+    claim_number: int
+    status: int
+    worker_id: str | None
+    queue: str
+    type: str
+    attempt: int
+    max_attempts: int
+    crash_count: int
+    attempt_log: str
+    started_at: dt.datetime | None
+    seen: dt.datetime | None
+
+
+@dataclass(slots=True)
+class RescueAction:
+    """What to do with one row found dead; applies only if the lease and ``seen`` are still what the rescuer saw.
+
+    ``to``: "pending" (Fetched rows; crash policy retry) or "dlq" with ``reason``. ``crashed``: count a crash.
+    """
+
+    row: LiveRow
+    to: str
+    attempt_log: str
+    crashed: bool = False
+    delay: float = 0.0
+    reason: FailureReason | None = None
+    error_details: str | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(slots=True)
+class WorkerRow:
+    """What a worker says about itself at each registry beat."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    queues: str
+    concurrency: int
+    async_concurrency: int
+    state: str
+    busy: int = 0
+    buffered: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    conflicts: int = 0
+    rss_mb: float | None = None
+
+
+@dataclass(slots=True)
+class WorkerOrders:
+    """What operators want of a worker, read at each beat."""
+
+    desired_concurrency: int | None
+    stop_requested: bool
+
+
+@dataclass(slots=True)
+class QueueRow:
+    """Control row of a queue. Timeouts in seconds; ``window``: (start, end, zone name) or None."""
+
+    name: str
+    is_paused: bool
+    is_active: bool
+    max_workers: int | None
+    zombie_timeout: float | None
+    execution_timeout: float | None
+    window: tuple[dt.time, dt.time, str] | None
+
+
+@dataclass(slots=True)
+class CircuitRow:
+    """A circuit that is not at rest. ``reopens_in``: seconds until an open one may be probed."""
+
+    type: str
+    state: int
+    failures: int
+    reopens_in: float
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitPolicy:
+    """When a circuit opens and closes; durations in seconds."""
+
+    failures: int
+    window: float
+    break_: float
+    probes: int
+    probe_timeout: float
+
+
+@dataclass(slots=True)
+class CircuitReport:
+    """What executions of one type did since the last report, in one worker process.
+
+    ``fatal_only``: all failures were fatal errors of single jobs; these alone do not open a circuit by one occurrence.
+    ``probes``: job ids that ran as probes, to whether they succeeded (None: neutral, the permit is just given back).
+    """
+
+    type: str
+    policy: CircuitPolicy
+    successes: int = 0
+    failures: int = 0
+    probes: dict[str, bool | None] = field(default_factory=dict)
+
+
+# -- the contract ------------------------------------------------------------------------------------------------------
+
+
+class Storage(ABC):
+    """One job database, reached over one connection. Not thread safe: one object per thread."""
+
+    alias: str
+
+    # producing ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def enqueue(self, rows: Sequence[NewJob]) -> list[Inserted]:
+        """Insert the rows, in the caller's transaction when one is open, and say for each which id is active now.
+
+        A key held by an active job answers that job's id with ``created=False``, without an error that would doom the
+        transaction; so do later rows of the same call with a key of an earlier one.
+        """
+
+    # working --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def claim(self, request: ClaimRequest) -> Claim:
+        """Lease due rows in the order priority (highest first), due time, id. See :class:`ClaimRequest`."""
+
+    @abstractmethod
+    def pending_queues(self) -> list[str]:
+        """Names of queues that hold Pending rows, by a loose index scan."""
+
+    @abstractmethod
+    def start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
+        """Fetched -> Processing: attempt + 1, started_at and heartbeat now."""
+
+    @abstractmethod
+    def settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
+        """Record outcomes: all of them in one transaction, metrics included. Each carries its lease; EXPIRED and
+        UNSTARTED_DEAD expect Fetched, the others Processing. After an unknown commit a repeated call finds its own work
+        (same claim number in Archive, DLQ or Pending) and counts it as applied."""
+
+    @abstractmethod
+    def release(self, worker_id: str, leases: Sequence[Lease], delay: float = 0.0) -> Applied:
+        """Fetched -> Pending, nothing consumed; not claimable for ``delay`` seconds."""
+
+    @abstractmethod
+    def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
+        """Processing rows: heartbeat now."""
+
+    @abstractmethod
+    def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
+        """Which of these Processing rows an operator wants stopped: id -> who asked. A read."""
+
+    @abstractmethod
+    def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
+        """Store percent (0-100) and message of running jobs."""
+
+    # recovering -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def lead(self, name: str, holder: str, ttl: float) -> bool:
+        """Take or extend the fleet-wide lease ``name`` for ``ttl`` seconds; False when another holder has it."""
+
+    @abstractmethod
+    def resign(self, name: str, holder: str) -> None:
+        """Give the lease up, if still held."""
+
+    @abstractmethod
+    def live_rows(self) -> list[LiveRow]:
+        """All Fetched and Processing rows."""
+
+    @abstractmethod
+    def rescue(self, actions: Sequence[RescueAction]) -> Applied:
+        """Apply, each only if its row is as the rescuer saw it. "dlq" moves count in the metrics."""
+
+    @abstractmethod
+    def expire(self, limit: int) -> int:
+        """Bury up to ``limit`` Pending rows whose deadline has passed as Expired; how many."""
+
+    @abstractmethod
+    def trim(self, table: str, older_than: float, limit: int, *, reason: int | None = None,
+             but_reasons: Collection[int] = ()) -> int:
+        """Delete up to ``limit`` rows of "archive" or "dlq" finished more than ``older_than`` seconds ago; how many."""
+
+    # fleet ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def register(self, row: WorkerRow) -> WorkerOrders:
+        """Insert or update the worker's row with last_seen now; read what operators want of it."""
+
+    @abstractmethod
+    def unregister(self, worker_id: str) -> None:
+        """Remove the worker's row."""
+
+    @abstractmethod
+    def workers_seen(self) -> dict[str, dt.datetime]:
+        """Worker id -> last_seen, of all rows."""
+
+    @abstractmethod
+    def sweep_workers(self, ids: Sequence[str]) -> None:
+        """Remove rows of dead workers."""
+
+    # controlling ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def queues(self) -> list[QueueRow]:
+        """All control rows."""
+
+    @abstractmethod
+    def seed_queue(self, row: QueueRow) -> None:
+        """Insert the row unless the queue has one (the row wins over settings once it exists)."""
+
+    @abstractmethod
+    def circuits(self) -> list[CircuitRow]:
+        """Circuits that are not closed, or that have failures counted."""
+
+    @abstractmethod
+    def report_circuits(self, reports: Sequence[CircuitReport]) -> list[CircuitRow]:
+        """Count failures, open, close after enough successful probes, reopen after a failed one; the rows after it."""
+
+    @abstractmethod
+    def cancel(self, ids: Sequence[str], by: str | None) -> BulkResult:
+        """Pending, Fetched, Awaiting -> DLQ Cancelled; Processing -> a request for its worker."""
+
+    @abstractmethod
+    def resurrect(self, ids: Sequence[str], by: str | None, *, payload: str | None = None, tags: str | None = None,
+                  priority: int | None = None, schema_version: int | None = None,
+                  on_key_conflict: str = "skip") -> BulkResult:
+        """DLQ -> Hot, Pending: attempt 0, generation + 1, due now, deadline cleared of its passed instant; the claim
+        number stays. ``on_key_conflict``: "skip" refuses with the holder's id, "drop" clears the key."""
+
+    @abstractmethod
+    def now(self) -> dt.datetime:
+        """The server's clock."""
+
+    # connection -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection (only of :func:`open_storage`)."""
