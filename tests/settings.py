@@ -6,8 +6,10 @@ in-memory database ignores lock time-outs.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import environ
 
@@ -72,7 +74,7 @@ TEMPLATES = [
 ]
 
 # Small enough that a test sees a whole life in seconds, large enough for a busy machine with two cores.
-CHOKAQ = {
+CHOKAQ: dict[str, Any] = {
     "WORKER": {
         "POLL_INTERVAL": 0.2,
         "IDLE_POLL_INTERVAL": 0.5,
@@ -83,6 +85,10 @@ CHOKAQ = {
     "RETRY": {"BASE_DELAY": 0.1, "MAX_DELAY": 2, "JITTER": 0.05},
     "RECOVERY": {"WORKER_TIMEOUT": 3, "FETCHED_TIMEOUT": 5, "ZOMBIE_TIMEOUT": 5, "SCAN_INTERVAL": 0.5},
 }
+
+# A worker process that a test starts gets the test's own options: sections of CHOKAQ as JSON, merged over the above.
+for _section, _values in json.loads(env.str("CHOKAQ_TEST_OPTIONS", "{}")).items():
+    CHOKAQ[_section] = {**CHOKAQ.get(_section, {}), **_values} if isinstance(_values, dict) else _values
 
 LOGGING = {
     "version": 1,
