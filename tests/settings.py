@@ -1,7 +1,8 @@
-"""Settings of the test suite. ``DATABASE_URL`` chooses the engine; without it, a SQLite file of this process's own.
+"""Settings of the test suite: the example project's, on a database of its own and with timings for tests.
 
-The database is always a file or a server: worker processes and threads must see what a test wrote, and SQLite's shared
-in-memory database ignores lock time-outs.
+``DATABASE_URL`` chooses the engine; without it, a SQLite file of this process's own. The database is always a file or a
+server: worker processes and threads must see what a test wrote, and SQLite's shared in-memory database ignores lock
+time-outs.
 """
 
 from __future__ import annotations
@@ -11,15 +12,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import environ
-
 from example_project.databases import database_from_url
-
-BASE_DIR = Path(__file__).resolve().parent.parent
-VAR_DIR = BASE_DIR / "var"
-VAR_DIR.mkdir(exist_ok=True)
-
-env = environ.Env()
+from example_project.worker_settings import *  # noqa: F403 - the same settings, with what follows changed
+from example_project.worker_settings import INSTALLED_APPS, VAR_DIR, env
 
 _database = database_from_url(env.str("DATABASE_URL", f"sqlite:///{VAR_DIR}/tests-{os.getpid()}.sqlite3"))
 if _database["ENGINE"].endswith("sqlite3"):
@@ -27,51 +22,12 @@ if _database["ENGINE"].endswith("sqlite3"):
     _database["TEST"] = {"NAME": str(_file.with_name(f"test_{_file.name}"))}
 DATABASES = {"default": _database}
 
-SECRET_KEY = "only for tests"  # noqa: S105 - not a secret
-ALLOWED_HOSTS = ["*"]
-ROOT_URLCONF = "example_project.urls"
-ASGI_APPLICATION = "example_project.asgi.application"
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-USE_TZ = True
-TIME_ZONE = "UTC"
-STATIC_URL = "static/"
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
 # "tests" is an app so that workers find its jobs.py by autodiscovery, as they do in a real project.
-INSTALLED_APPS = [
-    "chokaq_django",
-    "channels",
-    "django.contrib.admin",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django.contrib.sessions",
-    "django.contrib.messages",
-    "django.contrib.staticfiles",
-    "example_project.shop",
-    "tests",
-]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests"]
 
-MIDDLEWARE = [
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-]
-
-TEMPLATES = [
-    {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "APP_DIRS": True,
-        "OPTIONS": {
-            "context_processors": [
-                "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
-            ],
-        },
-    },
-]
+SECRET_KEY = "only for tests"
+ALLOWED_HOSTS = ["*"]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 # Small enough that a test sees a whole life in seconds, large enough for a busy machine with two cores.
 CHOKAQ: dict[str, Any] = {

@@ -1,0 +1,132 @@
+"""What tests of several folders share: waiting for a state, and real worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from django.db import connections
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def wait_until(predicate: Callable[[], T], deadline: float = 15.0, *, what: str = "", interval: float = 0.02) -> T:
+    """The first true value of ``predicate``, asked every ``interval`` seconds; AssertionError after ``deadline`` seconds.
+
+    This is the one place of the suite where time passes without an event: a test waits for a state, never for a time.
+    """
+    end = time.monotonic() + deadline
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() >= end:
+            raise AssertionError(f"not within {deadline:g} s: {what or predicate}")
+        time.sleep(interval)
+
+
+def database_url(alias: str = "default") -> str:
+    """The ``DATABASE_URL`` of the database that this test is connected to: the test database, not the one named in
+    settings. Another process that gets it sees the same rows."""
+    config = connections[alias].settings_dict
+    if connections[alias].vendor == "sqlite":
+        return f"sqlite:///{config['NAME']}"
+    scheme = {"postgresql": "postgres", "mysql": "mysql", "microsoft": "mssql"}[connections[alias].vendor]
+    user = quote(str(config["USER"] or ""), safe="")
+    password = f":{quote(str(config['PASSWORD']), safe='')}" if config["PASSWORD"] else ""
+    port = f":{config['PORT']}" if config["PORT"] else ""
+    return f"{scheme}://{user}{password}@{quote(str(config['HOST'] or ''), safe='.')}{port}/{config['NAME']}"
+
+
+class WorkerProcess:
+    """One real ``manage.py runworker``, against the test database, in a process group of its own.
+
+    ``arguments`` are the command's. ``options`` are sections of ``CHOKAQ`` laid over those of ``tests/settings.py``.
+    ``env`` is added to the environment. Its output goes to a file: read it with :attr:`output`.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        options: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        command: str = "runworker",
+    ) -> None:
+        self._log = tempfile.NamedTemporaryFile("w+", prefix="chokaq-worker-", suffix=".log")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "manage.py"), command, *arguments],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "DJANGO_SETTINGS_MODULE": "tests.settings",
+                "DATABASE_URL": database_url(),
+                "CHOKAQ_TEST_OPTIONS": json.dumps(options or {}),
+                "PYTHONUNBUFFERED": "1",
+                **(env or {}),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def output(self) -> str:
+        """Everything printed so far, standard output and error together."""
+        return Path(self._log.name).read_text(errors="replace")
+
+    def signal(self, number: int) -> None:
+        """Sends ``number`` to the command's own process (the supervisor), which passes on what concerns its children."""
+        self.process.send_signal(number)
+
+    def signal_group(self, number: int) -> None:
+        """Sends ``number`` to the supervisor and all its children at once, if any is left."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: what a power cut does."""
+        self.signal_group(signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self, timeout: float = 30.0) -> int:
+        """The exit code; AssertionError with the output if it is still running after ``timeout`` seconds."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker still runs after {timeout:g} s:\n{self.output}") from None
+
+    def stop(self, timeout: float = 30.0) -> int:
+        """SIGTERM, then :meth:`wait`."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def close(self) -> None:
+        """Makes sure that nothing of it is left."""
+        self.signal_group(signal.SIGCONT)
+        self.kill()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
