@@ -1,0 +1,78 @@
+"""``manage.py demo``: the shop, two worker processes and a steady load, all from one command."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from example_project.processes import Program, Supervisor
+
+OPERATOR = "admin"
+PORTS = range(8000, 8100)
+
+
+class Command(BaseCommand):
+    help = "Migrates the database, makes a demo operator, then runs the web server, two workers and a sample load."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+        parser.add_argument("--port", type=int, help="default: the first free one from 8000")
+        parser.add_argument("--rate", type=float, default=2.0, help="orders per second (default: %(default)s)")
+
+    def handle(self, *args: Any, host: str, port: int | None, rate: float, **options: Any) -> None:
+        port = port or free_port(host)
+        call_command("migrate", interactive=False, verbosity=0)
+        new = make_operator()
+        address = f"http://{host}:{port}"
+
+        # No connection may be open when the children start, and this process needs none from here on.
+        python, manage = sys.executable, sys.argv[0]
+        worker = [python, manage, "runworker", "--settings=example_project.worker_settings"]
+        programs = [
+            Program("web", [python, "-m", "daphne", "-b", host, "-p", str(port), "example_project.asgi:application"]),
+            Program("worker-1", worker),
+            Program("worker-2", worker),
+            Program("load", [python, manage, "demo_load", f"--address={address}", f"--rate={rate:g}"]),
+        ]
+        supervisor = Supervisor(programs, write=self._line)
+        self.stdout.write(f"The shop:  {address}/\nOperators: {address}/admin/\n")
+        self.stdout.write(f"Log in as {OPERATOR}, password {OPERATOR}." if new else f"Log in as {OPERATOR}, as before.")
+        self.stdout.write("Ctrl-C stops everything; the data stays for the next start.\n\n")
+        self.stdout.flush()
+        if not supervisor.run():
+            raise CommandError("One of the programs could not be kept running; its last lines are above.")
+        self.stdout.write("Everything has stopped.")
+
+    def _line(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+
+def make_operator() -> bool:
+    """The demo's superuser, whose password is its name; False when there is one already."""
+    users = get_user_model()._default_manager
+    if users.filter(**{get_user_model().USERNAME_FIELD: OPERATOR}).exists():
+        return False
+    get_user_model().objects.create_superuser(OPERATOR, f"{OPERATOR}@example.com", OPERATOR)
+    return True
+
+
+def free_port(host: str) -> int:
+    """The first port of ``PORTS`` on which nothing listens."""
+    for port in PORTS:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            if os.name == "posix":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise CommandError(f"No free port from {PORTS.start} to {PORTS.stop - 1} on {host}; name one with --port.")
