@@ -1,7 +1,7 @@
 """Wake-ups inside one process: who enqueues tells the workers that live in the same process, after the commit.
 
-Other processes learn of new work from the database itself (``NOTIFY``, ``data_version``, polling). This spares an embedded
-worker even that.
+Other processes learn of new work from the database itself (``NOTIFY``, ``data_version``, polling). This spares a worker
+inside the web process even that.
 """
 
 from __future__ import annotations
@@ -60,5 +60,5 @@ def notify(alias: str, queues: Collection[str] = ()) -> None:
                 listener()
         except Exception:  # noqa: BLE001 - whoever enqueued must not fail because somebody else's wake-up does
             log_event(
-                logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "wake-up listener %r failed", listener, exc_info=True
+                logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "wake-up of %r failed", listener, exc_info=True
             )
