@@ -1,0 +1,1 @@
+"""What a job is: definition, registry, payload codec, context, failures, backoff. No database, no threads."""
