@@ -1,0 +1,150 @@
+"""Verbs on queues and workers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+
+from .. import wake
+from ..conf import get_options
+from ..job.definition import UNSET, Unset
+from ..job.durations import Duration, to_seconds
+from ..job.envelope import EnvelopeError, clean_queue
+from ..models import Queue, Worker
+from ..storage import BulkResult, Conflict, get_storage
+from ..storage.contract import QueueRow
+from .acts import PERSON_LIMIT, Operator, audit, authorised, log_act
+
+__all__ = ["pause_queue", "resume_queue", "set_queue", "stop_worker"]
+
+MOST_WORKERS = 1_000_000
+LONGEST_TIMEOUT = 366 * 86_400
+"""Seconds."""
+
+
+def pause_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
+    """Stop claiming from the queue; its jobs keep their place, running ones go on. Needs ``chokaq.operate``."""
+    return _change_queue("pause_queue", name, {"is_paused": True}, by, reason, "The queue is paused already.")
+
+
+def resume_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
+    """Claim from the queue again. Needs ``chokaq.operate``."""
+    return _change_queue("resume_queue", name, {"is_paused": False}, by, reason, "The queue is not paused.")
+
+
+def set_queue(
+    name: str,
+    *,
+    by: str | Operator,
+    reason: str = "",
+    max_workers: int | Unset | None = UNSET,
+    zombie_timeout: Duration | Unset | None = UNSET,
+    execution_timeout: Duration | Unset | None = UNSET,
+) -> BulkResult:
+    """Set limits of the queue; None takes a limit off. Needs ``chokaq.operate``.
+
+    ``max_workers``: jobs of the queue at once in the whole fleet. ``zombie_timeout``: time without a heartbeat after
+    which a running job counts as dead, longer than EXECUTION.HEARTBEAT_MAX. ``execution_timeout``: how long a job may
+    run. ``EnvelopeError`` for a bad value.
+    """
+    changes: dict[str, Any] = {}
+    if max_workers is not UNSET:
+        changes["max_workers"] = None if max_workers is None else _cap(max_workers)
+    if zombie_timeout is not UNSET:
+        changes["zombie_timeout"] = None if zombie_timeout is None else _zombie_timeout(zombie_timeout)
+    if execution_timeout is not UNSET:
+        changes["execution_timeout"] = (
+            None if execution_timeout is None else _timeout("execution_timeout", execution_timeout)
+        )
+    if not changes:
+        raise TypeError("set_queue() needs a limit to set: max_workers, zombie_timeout or execution_timeout")
+    return _change_queue("set_queue", name, changes, by, reason, "The queue has these limits already.")
+
+
+def _cap(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EnvelopeError("max_workers", f"must be an integer, got {value!r}")
+    if not 1 <= value <= MOST_WORKERS:
+        raise EnvelopeError(
+            "max_workers", f"must be from 1 to {MOST_WORKERS:,}, got {value:,}; to stop a queue, pause it"
+        )
+    return int(value)
+
+
+def _timeout(field: str, value: Duration) -> float:
+    try:
+        seconds = to_seconds(value)
+    except (TypeError, ValueError) as error:
+        raise EnvelopeError(field, str(error)) from None
+    if seconds > LONGEST_TIMEOUT:
+        raise EnvelopeError(field, f"must be at most {LONGEST_TIMEOUT:,} seconds, got {value!r}")
+    return seconds
+
+
+def _zombie_timeout(value: Duration) -> float:
+    seconds = _timeout("zombie_timeout", value)
+    heartbeat = get_options().execution.heartbeat_max
+    if seconds <= heartbeat:
+        raise EnvelopeError("zombie_timeout", f"must be longer than the time between heartbeats ({heartbeat:g} s)")
+    return seconds
+
+
+def _change_queue(
+    action: str, name: str, changes: dict[str, Any], by: str | Operator, reason: str, unchanged: str
+) -> BulkResult:
+    actor = authorised(by, "operate")
+    alias = get_options().database
+    answer = BulkResult()
+    with transaction.atomic(using=alias):
+        row = _queue_row(alias, name)
+        old = {field: getattr(row, field) for field, value in changes.items() if getattr(row, field) != value}
+        if old:
+            for field in old:
+                setattr(row, field, changes[field])
+            row.updated_at, row.updated_by = get_storage(alias).now(), actor[:PERSON_LIMIT]
+            row.save(using=alias, update_fields=[*old, "updated_at", "updated_by"])
+            details = {field: {"from": value, "to": changes[field]} for field, value in old.items()}
+            audit(alias, action, {row.name: details}, actor, reason)
+            transaction.on_commit(partial(wake.notify, alias, (row.name,)), using=alias, robust=True)
+            answer.applied.append(row.name)
+        else:
+            answer.refused.append(Conflict(row.name, unchanged))
+    log_act(action, actor, answer)
+    return answer
+
+
+def _queue_row(alias: str, name: str) -> Queue:
+    """The control row of the queue, locked; made from the settings when there is none yet."""
+    rows = Queue.objects.using(alias).select_for_update()
+    row = rows.filter(pk=name).first()
+    if row is None:
+        clean = clean_queue(name)
+        seed = get_options().queues.get(clean)
+        limits = (seed.max_workers, seed.zombie_timeout, seed.execution_timeout, seed.window) if seed else (None,) * 4
+        get_storage(alias).seed_queue(QueueRow(clean, False, True, *limits))
+        row = rows.get(pk=clean)
+    return row
+
+
+def stop_worker(worker_id: str, *, by: str | Operator, reason: str = "") -> BulkResult:
+    """Ask a worker process to finish its running jobs and exit; it reads this within seconds (``requested``).
+
+    Needs ``chokaq.operate``.
+    """
+    actor = authorised(by, "operate")
+    alias = get_options().database
+    answer = BulkResult()
+    with transaction.atomic(using=alias):
+        row = Worker.objects.using(alias).select_for_update().filter(pk=worker_id).first()
+        if row is None:
+            answer.refused.append(Conflict(worker_id, "There is no worker with this id."))
+        elif row.stop_requested:
+            answer.refused.append(Conflict(worker_id, "The worker was asked to stop already."))
+        else:
+            Worker.objects.using(alias).filter(pk=worker_id).update(stop_requested=True)
+            audit(alias, "stop_worker", {worker_id: {"host": row.host, "pid": row.pid}}, actor, reason)
+            answer.requested.append(worker_id)
+    log_act("stop_worker", actor, answer)
+    return answer

@@ -1,0 +1,156 @@
+"""One job as people and programs look at it, wherever it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from django.db.models import Value
+
+from ..job.attempts import read_attempts
+from ..models import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus
+
+__all__ = ["JobView", "Location", "dead_status", "find_job"]
+
+T = TypeVar("T", list[Any], dict[str, Any])
+
+
+class Location(enum.StrEnum):
+    """The table a job is in."""
+
+    HOT = "hot"
+    ARCHIVE = "archive"
+    DLQ = "dlq"
+
+
+_MODELS: dict[Location, type[JobBase]] = {
+    Location.HOT: JobHot,
+    Location.ARCHIVE: JobArchive,
+    Location.DLQ: JobDLQ,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job as it was when it was read. Times are aware, in UTC; ``duration_ms`` and ``wait_ms`` in milliseconds.
+
+    ``payload`` and ``result`` are JSON text. ``attempts`` are the last executions, oldest first. What the job's table
+    does not have is None.
+    """
+
+    id: str
+    location: Location
+    status: JobStatus
+    queue: str
+    type: str
+    schema_version: int
+    payload: str
+    tags: tuple[str, ...]
+    priority: int
+    attempt: int
+    max_attempts: int
+    crash_count: int
+    snooze_count: int
+    claim_number: int
+    generation: int
+    revision: int
+    worker_id: str | None
+    created_by: str | None
+    modified_by: str | None
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    run_at: dt.datetime
+    due_at: dt.datetime
+    deadline_at: dt.datetime | None
+    idempotency_key: str | None
+    concurrency_key: str | None
+    headers: Mapping[str, str]
+    attempts: tuple[Mapping[str, Any], ...]
+
+    # active
+    heartbeat_at: dt.datetime | None = None
+    updated_at: dt.datetime | None = None
+    cancel_requested_at: dt.datetime | None = None
+    cancel_requested_by: str | None = None
+    progress: int | None = None
+    progress_message: str | None = None
+
+    # archived
+    finished_at: dt.datetime | None = None
+    duration_ms: int | None = None
+    wait_ms: int | None = None
+    result: str | None = None
+
+    # dead
+    failure_reason: FailureReason | None = None
+    error_type: str | None = None
+    error_details: str | None = None
+    fingerprint: str | None = None
+    failed_at: dt.datetime | None = None
+    note: str | None = None
+    assignee: str | None = None
+    acknowledged_at: dt.datetime | None = None
+
+
+_PARSED = ("location", "status", "tags", "headers", "attempts", "failure_reason")
+_PLAIN = tuple(field.name for field in fields(JobView) if field.name not in _PARSED)
+
+
+def dead_status(reason: int) -> JobStatus:
+    """The status shown for a job in the DLQ: it follows from the failure reason."""
+    return {
+        FailureReason.CANCELLED: JobStatus.CANCELLED,
+        FailureReason.ZOMBIE: JobStatus.ZOMBIE,
+        FailureReason.EXPIRED: JobStatus.EXPIRED,
+    }.get(FailureReason(reason), JobStatus.FAILED)
+
+
+def find_job(job_id: str, alias: str) -> JobView | None:
+    """The job ``job_id`` in the database ``alias``; None when it is in none of the tables."""
+    # One statement says where it is: a look into one table after the other would miss a job that moves meanwhile.
+    while (location := _locate(job_id, alias)) is not None:
+        row = _MODELS[location]._default_manager.using(alias).filter(pk=job_id).first()
+        if row is not None:
+            return _view(row, location)
+    return None
+
+
+def _locate(job_id: str, alias: str) -> Location | None:
+    first, *others = [
+        model._default_manager.using(alias).filter(pk=job_id).annotate(place=Value(str(location))).values_list("place")
+        for location, model in _MODELS.items()
+    ]
+    places = list(first.union(*others, all=True))
+    return Location(places[0][0]) if places else None
+
+
+def _view(row: JobBase, location: Location) -> JobView:
+    reason = getattr(row, "failure_reason", None)
+    return JobView(
+        location=location,
+        status=_status(row),
+        tags=tuple(str(tag) for tag in _parsed(row.tags, list)),
+        headers=_parsed(row.headers, dict),
+        attempts=tuple(read_attempts(row.attempt_log)),
+        failure_reason=None if reason is None else FailureReason(reason),
+        **{name: getattr(row, name, None) for name in _PLAIN},
+    )
+
+
+def _status(row: JobBase) -> JobStatus:
+    if isinstance(row, JobDLQ):
+        return dead_status(row.failure_reason)
+    return JobStatus(row.status) if isinstance(row, JobHot) else JobStatus.SUCCEEDED
+
+
+def _parsed(text: str, kind: type[T]) -> T:
+    """The JSON in ``text`` when it is a ``kind``, else an empty one: a view must open whatever the row holds."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()
