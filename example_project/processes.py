@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO
 
 STOP_GRACE = 40.0  # seconds; longer than the workers' own shutdown grace of 30 s
-RESTART_DELAY = 1.0  # seconds
+CHECK_INTERVAL = 0.2  # seconds
 GIVE_UP_AFTER = 3  # deaths in a row, each less than HEALTHY_AFTER after its start
 HEALTHY_AFTER = 10.0  # seconds
 
@@ -38,63 +39,20 @@ for number, grace in ((signal.SIGTERM, 10), (signal.SIGKILL, 0)):
 """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Program:
     """One program to keep running. ``name`` stands before each of its lines."""
 
     name: str
     command: Sequence[str]
-    process: subprocess.Popen[str] | None = None
-    started: float = 0.0
-    early_deaths: int = 0
-    start_at: float = 0.0
-    reader: threading.Thread | None = field(default=None, repr=False)
 
 
-class Supervisor:
-    """Starts the programs, starts again what dies, and stops all of them on SIGINT or SIGTERM."""
+class _Run:
+    """One life of a program, in a process group of its own; its lines go to ``say`` until it ends."""
 
-    def __init__(self, programs: Sequence[Program], write: Callable[[str], None]) -> None:
-        self._programs = programs
-        self._write_line = write
-        self._writing = threading.Lock()
-        self._wake = threading.Event()
-        self._stop = False
-        self._width = max(len(program.name) for program in programs)
-        self._guard: IO[str] | None = None
-
-    def run(self) -> bool:
-        """Returns when everything has stopped: True if it was asked to, False if a program kept dying."""
-        with self._signals(), _foreground(), self._guarded():
-            healthy = True
-            while healthy and not self._stop:
-                healthy = all([self._keep(program) for program in self._programs])
-                self._wake.wait(0.2)
-            self._say("demo", "stopping ..." if healthy else "giving up ...")
-            self._stop_all()
-        return healthy
-
-    # -- one program ---------------------------------------------------------------------------------------------------
-
-    def _keep(self, program: Program) -> bool:
-        now = time.monotonic()
-        if program.process is not None:
-            code = program.process.poll()
-            if code is None:
-                return True
-            self._ended(program)
-            program.early_deaths = program.early_deaths + 1 if now - program.started < HEALTHY_AFTER else 0
-            if program.early_deaths >= GIVE_UP_AFTER:
-                return False
-            self._say("demo", f"{program.name} ended with {code}, starting it again")
-            program.start_at = now + RESTART_DELAY
-        elif now >= program.start_at:
-            self._start(program)
-        return True
-
-    def _start(self, program: Program) -> None:
-        program.started = time.monotonic()
-        program.process = subprocess.Popen(
+    def __init__(self, program: Program, say: Callable[[str, str], None]) -> None:
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
             program.command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -105,73 +63,107 @@ class Supervisor:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
         )
-        self._tell_guard(f"+{program.process.pid}")
-        program.reader = threading.Thread(target=self._read, args=(program.name, program.process), daemon=True)
-        program.reader.start()
+        self._reader = threading.Thread(target=self._read, args=(program.name, say), daemon=True)
+        self._reader.start()
 
-    def _ended(self, program: Program) -> None:
-        """After a program's end: nothing of its group may stay, and its last lines are shown."""
-        assert program.process is not None and program.reader is not None  # noqa: S101 - it was started
-        _signal_group(program.process.pid, signal.SIGKILL)
-        self._tell_guard(f"-{program.process.pid}")
-        program.reader.join(timeout=2)
-        program.process = None
+    def _read(self, name: str, say: Callable[[str, str], None]) -> None:
+        for line in self.process.stdout or ():
+            say(name, line.rstrip("\n"))
 
-    def _stop_all(self) -> None:
-        running = [program for program in self._programs if program.process is not None]
-        for program in running:
-            if program.process is not None:
-                program.process.terminate()
+    def clear(self) -> None:
+        """After its end, or instead of it: nothing of the group may stay, and its last lines are shown."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._reader.join(timeout=2)
+
+
+class Supervisor:
+    """Starts the programs, starts again what dies, and stops all of them on SIGINT or SIGTERM."""
+
+    def __init__(self, programs: Sequence[Program], write: Callable[[str], None]) -> None:
+        self._programs = programs
+        self._write_line = write
+        self._writing = threading.Lock()
+        self._width = max(len(program.name) for program in programs)
+        self._stop = threading.Event()
+        self._runs: dict[str, _Run] = {}
+        self._early_deaths: Counter[str] = Counter()
+
+    def run(self) -> bool:
+        """Returns when everything has stopped: True if it was asked to, False if a program kept dying."""
+        with self._signals(), _foreground(), _guard() as guard:
+            healthy = True
+            while healthy and not self._stop.is_set():
+                for program in self._programs:
+                    healthy = healthy and self._keep(program, guard)
+                self._stop.wait(CHECK_INTERVAL)
+            self._say("demo", "stopping ..." if healthy else "giving up ...")
+            self._stop_all(guard)
+        return healthy
+
+    def _keep(self, program: Program, guard: IO[str]) -> bool:
+        """Starts the program if it is not running; False when that is of no use any more."""
+        run = self._runs.get(program.name)
+        if run is not None:
+            code = run.process.poll()
+            if code is None:
+                return True
+            self._clear(run, guard)
+            early = time.monotonic() - run.started < HEALTHY_AFTER
+            self._early_deaths[program.name] = self._early_deaths[program.name] + 1 if early else 0
+            if self._early_deaths[program.name] >= GIVE_UP_AFTER:
+                self._say("demo", f"{program.name} ended with {code} once more")
+                return False
+            self._say("demo", f"{program.name} ended with {code}, starting it again")
+        self._runs[program.name] = run = _Run(program, self._say)
+        guard.write(f"+{run.process.pid}\n")
+        return True
+
+    def _stop_all(self, guard: IO[str]) -> None:
+        for run in self._runs.values():
+            run.process.terminate()
         end = time.monotonic() + STOP_GRACE
-        for program in running:
-            if program.process is not None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    program.process.wait(max(0.0, end - time.monotonic()))
-            self._ended(program)
+        for run in self._runs.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                run.process.wait(max(0.0, end - time.monotonic()))
+            self._clear(run, guard)
 
-    # -- lines ---------------------------------------------------------------------------------------------------------
-
-    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        for line in process.stdout:
-            self._say(name, line.rstrip("\n"))
+    def _clear(self, run: _Run, guard: IO[str]) -> None:
+        run.clear()
+        guard.write(f"-{run.process.pid}\n")
 
     def _say(self, name: str, text: str) -> None:
         with self._writing:
             self._write_line(f"{name:<{self._width}} | {text}")
 
-    # -- this process's own surroundings -------------------------------------------------------------------------------
-
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        def stop(number: int, frame: object) -> None:
-            self._stop = True
-            self._wake.set()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._asked) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        guard = subprocess.Popen(
-            [sys.executable, "-c", GUARD], stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
-        )
-        self._guard = guard.stdin
-        try:
-            yield
-        finally:
-            assert guard.stdin is not None  # noqa: S101 - it is a pipe
-            guard.stdin.close()
-            guard.wait()
+    def _asked(self, number: int, frame: object) -> None:
+        self._stop.set()
 
-    def _tell_guard(self, line: str) -> None:
-        assert self._guard is not None  # noqa: S101 - programs start inside _guarded
-        self._guard.write(f"{line}\n")
-        self._guard.flush()
+
+@contextlib.contextmanager
+def _guard() -> Iterator[IO[str]]:
+    """The pipe to a guard process: write ``+pgid`` and ``-pgid`` lines to it. A group still on its list when the pipe
+    closes is ended."""
+    guard = subprocess.Popen(
+        [sys.executable, "-c", GUARD], stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
+    )
+    if guard.stdin is None:
+        raise RuntimeError("no pipe to the guard process")
+    try:
+        yield guard.stdin
+    finally:
+        guard.stdin.close()
+        guard.wait()
 
 
 @contextlib.contextmanager
@@ -202,8 +194,3 @@ def _foreground() -> Iterator[None]:
                 signal.signal(number, handler)
     finally:
         os.close(terminal)
-
-
-def _signal_group(group: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, number)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def wait_until(predicate: Callable[[], T], deadline: float = 15.0, *, what: str = "", interval: float = 0.02) -> T:
-    """The first true value of ``predicate``, asked every ``interval`` seconds; AssertionError after ``deadline`` seconds.
+    """The first true value of ``predicate``, asked every ``interval`` seconds; AssertionError after ``deadline`` s.
 
     This is the one place of the suite where time passes without an event: a test waits for a state, never for a time.
     """
@@ -91,7 +91,7 @@ class WorkerProcess:
         return Path(self._log.name).read_text(errors="replace")
 
     def signal(self, number: int) -> None:
-        """Sends ``number`` to the command's own process (the supervisor), which passes on what concerns its children."""
+        """Sends ``number`` to the command's own process, the supervisor, which passes on what concerns its children."""
         self.process.send_signal(number)
 
     def signal_group(self, number: int) -> None:

@@ -60,7 +60,7 @@ LATER = {"mariadb": "comes with a later release", "mssql": "comes with a later r
 
 
 def run(engine: Engine, arguments: list[str]) -> tuple[int, Counter[str]]:
-    """Runs pytest on one engine, its output passed on as it comes. Answers its exit code and the counts it closed with."""
+    """Runs pytest on one engine, its output passed on as it comes; its exit code and the counts it closed with."""
     print(f"\n======== {engine.name} ========", flush=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "--create-db", *arguments],

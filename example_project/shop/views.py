@@ -28,8 +28,8 @@ def home(request: HttpRequest) -> HttpResponse:
 def place_order(request: HttpRequest) -> HttpResponse:
     """Places an order: the row and its two jobs are one transaction.
 
-    201 with ``{"order", "job"}``; 400 with the form's errors; 402 when the payment is refused (``fail=1``), which leaves
-    neither the order nor its jobs. A browser's form post is sent back to the page instead of getting JSON.
+    201 with ``{"order", "job"}``; 400 with the form's errors; 402 when the payment is refused (``fail=1``): neither the
+    order nor its jobs are kept. A browser's form post is sent back to the page instead of getting JSON.
     """
     form = OrderForm(request.POST)
     if not form.is_valid():
