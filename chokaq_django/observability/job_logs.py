@@ -1,0 +1,82 @@
+"""Handler logs: records made inside a job carry its identity, and the last lines are kept with the attempt."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections import deque
+
+MAX_LINES = 50
+MAX_LINE_LENGTH = 500
+
+
+class JobLog:
+    """The last log lines of one attempt, newest kept."""
+
+    __slots__ = ("attempt", "dropped", "job_id", "job_type", "lines", "trace_id")
+
+    def __init__(self, job_id: str, job_type: str, attempt: int, trace_id: str | None) -> None:
+        self.job_id = job_id
+        self.job_type = job_type
+        self.attempt = attempt
+        self.trace_id = trace_id
+        self.lines: deque[str] | None = None
+        self.dropped = 0
+
+    def add(self, line: str) -> None:
+        if self.lines is None:
+            self.lines = deque(maxlen=MAX_LINES)
+        if len(self.lines) == MAX_LINES:
+            self.dropped += 1
+        if len(line) > MAX_LINE_LENGTH:
+            line = line[:MAX_LINE_LENGTH] + "… [truncated]"
+        self.lines.append(line)
+
+    def text_lines(self) -> list[str]:
+        """The kept lines, with a first line that says how many earlier ones were dropped."""
+        if self.lines is None:
+            return []
+        head = [f"… [{self.dropped} earlier lines dropped]"] if self.dropped else []
+        return head + list(self.lines)
+
+
+current_log: contextvars.ContextVar[JobLog | None] = contextvars.ContextVar("chokaq_job_log", default=None)
+
+
+class JobLogHandler(logging.Handler):
+    """On the root logger of a worker: keeps lines logged inside a job with that job's attempt."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.NOTSET)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = current_log.get()
+        if log is None or record.name.startswith("chokaq."):
+            return
+        try:
+            log.add(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+
+_plain_factory = logging.getLogRecordFactory()
+
+
+def _record_factory(*args: object, **kwargs: object) -> logging.LogRecord:
+    record = _plain_factory(*args, **kwargs)  # type: ignore[arg-type]
+    log = current_log.get()
+    if log is not None:
+        record.job_id = log.job_id
+        record.job_type = log.job_type
+        record.job_attempt = log.attempt
+        record.trace_id = log.trace_id
+    return record
+
+
+def install() -> None:
+    """Add job identity to every record made inside a job and keep its last lines. Called once by a worker process."""
+    root = logging.getLogger()
+    if not any(isinstance(handler, JobLogHandler) for handler in root.handlers):
+        logging.setLogRecordFactory(_record_factory)
+        root.addHandler(JobLogHandler())

@@ -1,0 +1,92 @@
+"""Collects what executions say about the circuits of their types, and reports it after the settle that wrote them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from ..conf import Options
+from ..models import Circuit
+from ..observability.events import Event, log_event
+from ..storage import Storage
+from ..storage.contract import CircuitPolicy, CircuitReport, CircuitRow
+from .execution import Execution, Verdict
+from .views import CircuitView
+
+if TYPE_CHECKING:
+    from ..job.definition import JobType
+
+logger = logging.getLogger("chokaq.worker.circuit")
+
+
+class Breaker:
+    """Fed by every settled execution; writes only when a circuit can change by it."""
+
+    def __init__(self, options: Options, view: CircuitView) -> None:
+        circuit = options.circuit
+        self._default = CircuitPolicy(
+            circuit.failures, circuit.window, circuit.break_, circuit.probes, circuit.probe_timeout
+        )
+        self._view = view
+        self._lock = threading.Lock()
+        self._reports: dict[str, CircuitReport] = {}
+
+    def policy(self, job_type: JobType) -> CircuitPolicy | None:
+        """The type's own policy or the setting; None for a type without a circuit."""
+        own = job_type.circuit
+        if own is False:
+            return None
+        if own is None:
+            return self._default
+        return CircuitPolicy(own.failures, float(own.window), float(own.break_), own.probes, float(own.probe_timeout))  # type: ignore[arg-type]
+
+    def settled(self, execution: Execution) -> None:
+        """Count one execution; most need nothing at all."""
+        verdict = execution.verdict
+        if not execution.is_probe:
+            if verdict is Verdict.NEUTRAL:
+                return
+            if verdict is Verdict.SUCCESS and self._view.row(execution.job.type) is None:
+                return
+        policy = self.policy(execution.type)
+        if policy is None:
+            return
+        key = execution.job.type
+        with self._lock:
+            report = self._reports.get(key)
+            if report is None:
+                report = self._reports[key] = CircuitReport(key, policy)
+            if verdict is Verdict.SUCCESS:
+                report.successes += 1
+            elif verdict is not Verdict.NEUTRAL:
+                report.failures += 1
+            if execution.is_probe:
+                report.probes[execution.job.id] = None if verdict is Verdict.NEUTRAL else verdict is Verdict.SUCCESS
+
+    def flush(self, storage: Storage) -> bool:
+        """Write what was counted; True when a circuit closed, so that its jobs may be claimed."""
+        if not self._reports:
+            return False
+        with self._lock:
+            reports, self._reports = list(self._reports.values()), {}
+        closed = False
+        for row in storage.report_circuits(reports):
+            before = self._view.row(row.type)
+            closed = self._changed(before, row) or closed
+        self._view.replace(storage.circuits())
+        return closed
+
+    def _changed(self, before: CircuitRow | None, row: CircuitRow) -> bool:
+        was = before.state if before is not None else Circuit.CLOSED
+        if was == row.state:
+            return False
+        if row.state == Circuit.OPEN:
+            log_event(
+                logger, logging.WARNING, Event.CIRCUIT_CHANGED,
+                "The circuit of %s is open after %d failures; its jobs keep their place, the next look is in %.0f s",
+                row.type, row.failures, row.reopens_in,
+            )  # fmt: skip
+        elif row.state == Circuit.CLOSED:
+            log_event(logger, logging.INFO, Event.CIRCUIT_CHANGED, "The circuit of %s is closed again", row.type)
+        return row.state == Circuit.CLOSED

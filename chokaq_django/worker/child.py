@@ -1,0 +1,57 @@
+"""The main thread of one worker process: waits for signals, for its supervisor's end, and for the worker's own wish."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from types import FrameType
+
+from ..conf import Options
+from .process import WorkerPlan, WorkerProcess
+
+STOPPED, RECYCLE = 0, 75
+
+
+class Child:
+    """Runs a :class:`WorkerProcess` until SIGTERM, SIGINT, the end of the supervisor, or its own stop."""
+
+    def __init__(self, options: Options, plan: WorkerPlan, supervisor: int | None) -> None:
+        """``supervisor``: the read end of a pipe that closes when the supervisor dies."""
+        self._signals = 0
+        self._supervisor = supervisor
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._process = WorkerProcess(options, plan, self._poke)
+
+    def _poke(self) -> None:
+        try:
+            os.write(self._write, b".")
+        except BlockingIOError:
+            pass  # full of earlier pokes: the main thread will wake
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # Only a flag and a byte: a handler that took a lock could wait for the very code it interrupts.
+        self._signals += 1
+        self._poke()
+
+    def run(self) -> int:
+        """Until the end; the exit code."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        # With a supervisor, Ctrl-C reaches it too, and it tells us: counting both would read as "at once".
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self._supervisor is not None else self._on_signal)
+        self._process.start()
+        watched = [self._read] + ([self._supervisor] if self._supervisor is not None else [])
+        while not self._signals and not self._process.stop_requested:
+            ready, _, _ = select.select(watched, [], [])
+            if self._supervisor in ready:
+                break  # the supervisor is gone: nobody would replace us or tell us to stop
+            try:
+                os.read(self._read, 4096)
+            except BlockingIOError:
+                pass
+        complete = self._process.shutdown(hurry=lambda: self._signals > 1)
+        if self._process.recycle and not self._signals:
+            return RECYCLE
+        return STOPPED if complete or not self._signals > 1 else 1

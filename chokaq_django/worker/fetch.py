@@ -1,0 +1,266 @@
+"""The fetch loop: keeps the slots full and the database quiet.
+
+Free slots are filled by a claim that also starts the jobs, in one transaction. Two things hide its latency:
+
+* *Run-ahead*: when jobs are short (a few milliseconds), some more are started than slots are free, about 30 ms of work by
+  the measured rate, so that the slots never wait for a commit. Long jobs are never started ahead.
+* *Buffer*: jobs leased but not started (Fetched). With ``PREFETCH`` "auto" it holds about 50 ms of work of jobs of medium
+  length; it also holds jobs of one kind (threads, event loop) while only the other kind has free slots.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..conf import Options
+from ..job.definition import JobType
+from ..job.registry import registry
+from ..observability.events import Event, log_event
+from ..storage import ClaimedJob, ClaimRequest, Lease, Storage
+from .pace import Pace
+from .service import Service
+from .slots import Slots
+from .views import CircuitView, QueueView
+from .wakeup import Waker
+
+logger = logging.getLogger("chokaq.worker.fetch")
+
+SHORT = 0.005
+"""Seconds: jobs shorter than this on average are started ahead."""
+MEDIUM = 0.05
+"""Seconds: jobs shorter than this on average are leased ahead."""
+RUN_AHEAD = 0.03
+QUIET_AFTER = 60.0
+"""Seconds of silence after which IDLE_POLL_INTERVAL holds."""
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What this worker was told to do."""
+
+    worker_id: str
+    strict: bool
+    burst: bool
+
+
+class Fetcher(Service):
+    """Claims jobs and hands them to the slots.
+
+    ``dispatch(job, type)`` makes a started job run; ``unknown(job)`` and ``expired(job)`` settle what cannot;
+    ``drained()`` is called in burst mode when no due job is left.
+    """
+
+    name = "fetch"
+
+    def __init__(
+        self,
+        options: Options,
+        plan: FetchPlan,
+        open_storage: Callable[[], Storage],
+        waker: Waker,
+        queues: QueueView,
+        circuits: CircuitView,
+        threads: Slots,
+        loop: Slots,
+        pace: Pace,
+        dispatch: Callable[[Sequence[tuple[ClaimedJob, JobType]], frozenset[str]], None],
+        unknown: Callable[[ClaimedJob], None],
+        expired: Callable[[ClaimedJob], None],
+        released: Callable[[Lease, float], None],
+        drained: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self._options, self._plan, self._open, self._waker = options, plan, open_storage, waker
+        self._queues, self._circuits, self._threads, self._loop, self._pace = queues, circuits, threads, loop, pace
+        self._dispatch, self._unknown, self._expired = dispatch, unknown, expired
+        self._released, self._drained = released, drained
+        self._storage: Storage | None = None
+        self._buffer: list[ClaimedJob] = []
+        self._backlog = False
+        """The last claim was full: there is probably more."""
+        self._low = 0
+        self._active_at = time.monotonic()
+        self.paused = False
+        self.mixed = len({job_type.is_async for job_type in registry.types() if job_type.handler is not None}) > 1
+        self.only_async = not self.mixed and any(job_type.is_async for job_type in registry.types())
+
+    # -- from other threads --------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        self._waker.set()
+
+    def wait(self, timeout: float | None) -> None:
+        for name in self._waker.wait(timeout if timeout is not None else 3600.0):
+            self._queues.found(name)
+
+    def slot_freed(self) -> None:
+        """A job ended: claim again if there is more and the slots are running dry."""
+        if (self._backlog or self._buffer) and self._threads.waiting() <= self._low:
+            self._waker.set()
+
+    def buffered(self) -> int:
+        return len(self._buffer)
+
+    # -- one round -----------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        if self._storage is None:
+            self._storage = self._open()
+            self._queues.seed(self._storage)
+            self._queues.refresh(self._storage, force=True)
+        pause = self._round(self._storage)
+        if pause > 0 and not self.stopping:
+            self.wait(pause)
+
+    def _round(self, storage: Storage) -> float:
+        """Fill slots and buffer once; seconds to wait, at most, before the next round."""
+        if self.paused:
+            return self._options.worker.poll_interval
+        if self._buffer:
+            self._start_buffered(storage)
+        limit, start = self._room()
+        if limit <= 0:
+            self._backlog = True  # nobody looked: the next free slot does
+            return self._options.worker.poll_interval
+        self._queues.refresh(storage)
+        self._circuits.refresh(storage)
+        names = self._queues.claimable()
+        if not names:
+            if self._plan.burst:
+                self._drained()
+            return self._idle_pause(None)
+        request = self._request(names, limit, start)
+        claim = storage.claim(request)
+        if claim.jobs:
+            self._active_at = time.monotonic()
+            self._take(claim.jobs, frozenset(request.probing))
+        self._backlog = len(claim.jobs) >= limit
+        if claim.contended:
+            return random.uniform(0.005, 0.02)
+        if claim.deferred or self._backlog:
+            return 0.0
+        if not claim.jobs and self._plan.burst and not self._buffer:
+            self._drained()
+        return self._idle_pause(claim.next_due)
+
+    def _room(self) -> tuple[int, bool]:
+        """How many jobs to claim, and whether to start them at once."""
+        batch = self._options.worker.fetch_batch
+        threads, loop = self._threads.free(), self._loop.free()
+        if self.mixed:
+            free = min(threads, loop) - len(self._buffer)
+            if free > 0:
+                return min(batch, free), True
+            return (min(batch, max(threads, loop)) - len(self._buffer), False) if max(threads, loop) > 0 else (0, False)
+        free = loop if self.only_async else threads
+        ahead = self._ahead()
+        self._low = ahead // 2
+        if free + ahead > 0 and (free > 0 or -free <= self._low):
+            return min(batch, free + ahead), True
+        wanted = self._prefetch() - len(self._buffer)
+        return (min(batch, wanted), False) if wanted > 0 else (0, False)
+
+    def _ahead(self) -> int:
+        """Jobs to start beyond the free slots; only short ones, by time and not by number."""
+        if self._options.worker.prefetch == 0 or self._pace.mean > SHORT or not self._pace.known:
+            return 0
+        return min(self._options.worker.fetch_batch, int(self._pace.rate() * RUN_AHEAD))
+
+    def _prefetch(self) -> int:
+        """Jobs to lease into the buffer."""
+        wanted = self._options.worker.prefetch
+        if isinstance(wanted, int):
+            return wanted
+        if not self._pace.known or not SHORT < self._pace.mean <= MEDIUM:
+            return 0
+        size = self._loop.size if self.only_async else self._threads.size
+        return min(self._options.worker.fetch_batch, max(1, round(size * MEDIUM / self._pace.mean / 2)))
+
+    def _request(self, names: Sequence[str], limit: int, start: bool) -> ClaimRequest:
+        capped = self._queues.caps(names)
+        if not start:
+            # A cap counts leases: a capped queue is claimed into free slots only, never into the buffer.
+            names = [name for name in names if name not in capped]
+        circuit = self._options.circuit
+        own = {t.key: (t.circuit.probes, float(t.circuit.probe_timeout)) for t in registry.types() if t.circuit}  # type: ignore[arg-type]
+        return ClaimRequest(
+            self._plan.worker_id, names, limit, start, self._plan.strict, capped, self._circuits.blocked(),
+            self._circuits.probing(own, (circuit.probes, circuit.probe_timeout)),
+        )  # fmt: skip
+
+    def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
+        started: list[tuple[ClaimedJob, JobType]] = []
+        for job in jobs:
+            job_type = registry.get(job.type)
+            if job.expired:
+                self._expired(job)
+            elif job_type is None or job_type.handler is None:
+                self._unknown(job)
+            elif job.status == 1:
+                self._buffer.append(job)
+            else:
+                started.append((job, job_type))
+        if started:
+            self._dispatch(started, probing)
+        if len(self._buffer) > 1:
+            self._buffer.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+
+    def _start_buffered(self, storage: Storage) -> None:
+        """Start buffered jobs for which a slot of their kind is free."""
+        room = {False: self._threads.free(), True: self._loop.free()}
+        chosen: list[tuple[ClaimedJob, JobType]] = []
+        kept: list[ClaimedJob] = []
+        blocked = self._circuits.blocked()
+        for job in self._buffer:
+            job_type = registry.get(job.type)
+            assert job_type is not None
+            if job.type in blocked:
+                self._released(job.lease, blocked[job.type])
+            elif room[job_type.is_async] > 0:
+                room[job_type.is_async] -= 1
+                chosen.append((job, job_type))
+            else:
+                kept.append(job)
+        if not chosen:
+            self._buffer = kept
+            return
+        reply = storage.start(self._plan.worker_id, [job.lease for job, _ in chosen])
+        self._buffer = kept
+        started = []
+        for job, job_type in chosen:
+            if job.id in reply.started:
+                job.attempt, job.started_at = reply.started[job.id]
+                job.status = 2
+                started.append((job, job_type))
+            elif job.id in reply.expired:
+                self._expired(job)
+            elif job.id not in reply.released:
+                log_event(
+                    logger, logging.INFO, Event.JOB_CONFLICT,
+                    "Job %s could not be started: its lease is gone", job.id,
+                )  # fmt: skip
+        if started:
+            self._active_at = time.monotonic()
+            self._dispatch(started, frozenset())
+
+    def _idle_pause(self, next_due: float | None) -> float:
+        worker = self._options.worker
+        silent = time.monotonic() - self._active_at > QUIET_AFTER
+        pause = (worker.idle_poll_interval if silent else worker.poll_interval) * random.uniform(0.9, 1.1)
+        return pause if next_due is None else min(pause, max(0.001, next_due))
+
+    # -- shutdown ------------------------------------------------------------------------------------------------------
+
+    def give_back(self) -> None:
+        """Release everything in the buffer; after the loop has ended."""
+        for job in self._buffer:
+            self._released(job.lease, 0.0)
+        self._buffer = []
+
+    def closed(self) -> None:
+        if self._storage is not None:
+            self._storage.close()

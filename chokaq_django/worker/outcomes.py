@@ -1,0 +1,204 @@
+"""The outcome table: what an execution's end means for its job and for the circuit of its type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..conf import Options
+from ..job.attempts import append_attempt
+from ..job.codec import encode_result
+from ..job.definition import UNSET
+from ..job.failures import (
+    CancelReason,
+    ErrorInfo,
+    FailureReason,
+    Snooze,
+    ThrottledError,
+    describe,
+    fingerprint,
+    is_fatal,
+    retry_after,
+)
+from ..storage import Outcome, OutcomeKind
+from .execution import Verdict
+
+if TYPE_CHECKING:
+    from .execution import Execution
+
+CANCELLED_BY = {
+    CancelReason.OPERATOR: FailureReason.CANCELLED,
+    CancelReason.TIMEOUT: FailureReason.TIMEOUT,
+    CancelReason.HEARTBEAT: FailureReason.HEARTBEAT_FAILURE,
+}
+
+
+class OutcomeTable:
+    """Decides outcomes by the options and the job type's own."""
+
+    def __init__(self, options: Options, worker_id: str) -> None:
+        self._options = options
+        self._worker_id = worker_id
+
+    # -- success -------------------------------------------------------------------------------------------------------
+
+    def succeeded(self, execution: Execution, result: object) -> Outcome:
+        """The handler returned. A result that cannot be stored leaves a marker; the job has succeeded all the same."""
+        execution.verdict = Verdict.SUCCESS
+        stored: str | None = None
+        if result is not None:
+            try:
+                stored = encode_result(result)
+            except Exception as error:
+                stored = execution.unstorable_result(error)
+        outcome = self._outcome(execution, OutcomeKind.SUCCEEDED)
+        outcome.result = stored
+        outcome.attempt_log = self._success_log(execution, outcome.duration_ms)
+        return outcome
+
+    def _success_log(self, execution: Execution, duration_ms: int) -> str:
+        job = execution.job
+        if job.attempt_log in ("", "[]") and execution.log.lines is None:
+            # The common case, written without a JSON round trip; every value here is our own text.
+            started = job.started_at.isoformat() if job.started_at else ""
+            return (
+                f'[{{"attempt":{job.attempt},"worker":"{self._worker_id}","started":"{started}",'
+                f'"duration_ms":{duration_ms},"outcome":"succeeded"}}]'
+            )
+        return self._log(execution, "succeeded", duration_ms, None)
+
+    # -- everything else -----------------------------------------------------------------------------------------------
+
+    def failed(self, execution: Execution, error: BaseException) -> Outcome:
+        """The handler raised, or was stopped."""
+        if isinstance(error, Snooze):
+            return self._snoozed(execution, error)
+        reason = execution.ctx.cancel_reason
+        if reason is CancelReason.SHUTDOWN:
+            return self.interrupted(execution)
+        if reason is not None:
+            return self.stopped(execution, reason, error)
+        return self._raised(execution, error)
+
+    def interrupted(self, execution: Execution, delay: float = 0.0, note: str = "interrupted") -> Outcome:
+        """Given back unfinished, as if it had not started: worker shutdown, or a type that no code here knows."""
+        execution.verdict = Verdict.NEUTRAL
+        outcome = self._outcome(execution, OutcomeKind.INTERRUPTED)
+        outcome.delay = delay
+        outcome.attempt_log = self._log(execution, note, outcome.duration_ms, None)
+        return outcome
+
+    def stopped(self, execution: Execution, reason: CancelReason, error: BaseException | None) -> Outcome:
+        """Stopped by timeout, operator or failing heartbeats, whether it obeyed (``error``) or was written off (None)."""
+        failure = CANCELLED_BY[reason]
+        execution.verdict = Verdict.FAILURE if reason is CancelReason.TIMEOUT else Verdict.NEUTRAL
+        message = self._stop_message(execution, reason)
+        info = ErrorInfo(reason.value.capitalize(), message, message, "")
+        if error is not None and isinstance(error, Exception):
+            described = describe(error)
+            info = ErrorInfo(described.type, message, f"{message}\n\n{described.details}", described.frame)
+        if reason is CancelReason.TIMEOUT and execution.type.on_timeout == "retry":
+            return self._retry_or_bury(execution, info, None, FailureReason.TIMEOUT)
+        outcome = self._dead(execution, failure, info)
+        if reason is CancelReason.OPERATOR:
+            outcome.modified_by = execution.cancelled_by
+        return outcome
+
+    def _stop_message(self, execution: Execution, reason: CancelReason) -> str:
+        if reason is CancelReason.TIMEOUT:
+            return f"Ran longer than its timeout of {execution.timeout:g} s"
+        if reason is CancelReason.OPERATOR:
+            return f"Cancelled by {execution.cancelled_by or 'an operator'} while it ran"
+        return "Heartbeats failed too often in a row and CANCEL_ON_HEARTBEAT_FAILURE is on"
+
+    def undecodable(self, execution: Execution, error: Exception) -> Outcome:
+        """The payload does not fit the type: another attempt cannot help."""
+        execution.verdict = Verdict.FATAL
+        return self._dead(execution, FailureReason.FATAL_ERROR, describe(error))
+
+    def unknown_type(self, execution: Execution) -> Outcome:
+        """No code here knows the type, and none did for longer than the grace."""
+        execution.verdict = Verdict.NEUTRAL
+        message = (
+            f"No job type {execution.job.type!r} is registered here. Deploy the code that defines it, or give the new "
+            "class this key as an alias, then resurrect the job."
+        )
+        return self._dead(execution, FailureReason.UNKNOWN_TYPE, ErrorInfo("UnknownType", message, message, ""))
+
+    def expired(self, execution: Execution) -> Outcome:
+        """Its deadline passed before it started. The attempt log keeps the errors of earlier attempts."""
+        execution.verdict = Verdict.NEUTRAL
+        deadline = execution.job.deadline_at
+        message = f"The deadline ({deadline.isoformat() if deadline else 'none'}) passed before attempt {execution.job.attempt + 1} could start"
+        outcome = self._dead(execution, FailureReason.EXPIRED, ErrorInfo("DeadlinePassed", message, message, ""))
+        outcome.kind = OutcomeKind.EXPIRED
+        return outcome
+
+    def _snoozed(self, execution: Execution, snooze: Snooze) -> Outcome:
+        if execution.job.snooze_count >= execution.type.max_snoozes:
+            message = f"Snoozed more than {execution.type.max_snoozes} times (max_snoozes of its type)"
+            execution.verdict = Verdict.FATAL
+            return self._dead(execution, FailureReason.FATAL_ERROR, ErrorInfo("TooManySnoozes", message, message, ""))
+        execution.verdict = Verdict.NEUTRAL
+        outcome = self._outcome(execution, OutcomeKind.SNOOZED)
+        outcome.delay = snooze.delay
+        outcome.attempt_log = self._log(execution, "snoozed", outcome.duration_ms, None)
+        return outcome
+
+    def _raised(self, execution: Execution, error: BaseException) -> Outcome:
+        info = describe(error)
+        if is_fatal(error, execution.type):
+            execution.verdict = Verdict.FATAL
+            return self._dead(execution, FailureReason.FATAL_ERROR, info)
+        throttled = isinstance(error, ThrottledError)
+        execution.verdict = Verdict.NEUTRAL if throttled else Verdict.FAILURE
+        exhausted = FailureReason.THROTTLED if throttled else FailureReason.MAX_RETRIES_EXCEEDED
+        return self._retry_or_bury(execution, info, retry_after(error), exhausted)
+
+    def _retry_or_bury(
+        self, execution: Execution, info: ErrorInfo, asked: float | None, exhausted: FailureReason
+    ) -> Outcome:
+        job, retry = execution.job, self._options.retry
+        if job.attempt >= job.max_attempts:
+            return self._dead(execution, exhausted, info)
+        backoff = execution.type.backoff or retry.backoff
+        delay = min(asked, retry.max_delay) if asked is not None else backoff.delay(job.attempt)
+        own_age = execution.type.max_age
+        max_age = retry.max_age if own_age is UNSET else own_age
+        if max_age is not None and execution.age() + delay > max_age:
+            return self._dead(execution, FailureReason.RETRY_LIFETIME_EXPIRED, info)
+        outcome = self._outcome(execution, OutcomeKind.RETRY)
+        outcome.delay = delay
+        outcome.error_type, outcome.error_details = info.type, info.message
+        outcome.attempt_log = self._log(execution, "failed", outcome.duration_ms, info)
+        return outcome
+
+    def _dead(self, execution: Execution, reason: FailureReason, info: ErrorInfo) -> Outcome:
+        outcome = self._outcome(execution, OutcomeKind.DEAD)
+        outcome.reason = reason
+        outcome.error_type, outcome.error_details = info.type, info.details
+        outcome.fingerprint = fingerprint(reason, info)
+        outcome.attempt_log = self._log(execution, reason.label, outcome.duration_ms, info)
+        return outcome
+
+    def _outcome(self, execution: Execution, kind: OutcomeKind) -> Outcome:
+        job = execution.job
+        return Outcome(
+            job.id, job.claim_number, kind, job.queue, job.type, job.attempt_log,
+            execution.duration_ms(), execution.wait_ms(),
+        )  # fmt: skip
+
+    def _log(self, execution: Execution, outcome: str, duration_ms: int, info: ErrorInfo | None) -> str:
+        job = execution.job
+        entry: dict[str, object] = {
+            "attempt": job.attempt,
+            "worker": self._worker_id,
+            "started": job.started_at,
+            "duration_ms": duration_ms,
+            "outcome": outcome,
+        }
+        if info is not None:
+            entry |= {"error_type": info.type, "message": info.message, "traceback": info.details}
+        if lines := execution.log.text_lines():
+            entry["log"] = lines
+        return append_attempt(job.attempt_log, entry)
+

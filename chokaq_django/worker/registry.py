@@ -1,0 +1,68 @@
+"""The worker's own row: that it lives, what it does, and what operators want of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+from ..storage import Storage
+from ..storage.contract import WorkerOrders, WorkerRow
+from .service import Service
+
+logger = logging.getLogger("chokaq.worker.registry")
+
+BEAT = 5.0
+
+
+def rss_mb() -> float | None:
+    """Resident memory of this process in MiB: now, where the system tells it, else the peak."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / 2**10 if os.uname().sysname != "Darwin" else peak / 2**20
+
+
+class Registrar(Service):
+    """Writes the row every few seconds and obeys it.
+
+    ``describe()`` gives the row as it is now, ``obey(orders)`` does what operators want, ``wrote()`` hears of each
+    successful write.
+    """
+
+    name = "registry"
+
+    def __init__(
+        self,
+        worker_timeout: float,
+        open_storage: Callable[[], Storage],
+        describe: Callable[[], WorkerRow],
+        obey: Callable[[WorkerOrders], None],
+        wrote: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self.interval = min(BEAT, worker_timeout / 4)
+        self._open, self._describe, self._obey, self._wrote = open_storage, describe, obey, wrote
+        self._storage: Storage | None = None
+
+    def step(self) -> None:
+        if self._storage is None:
+            self._storage = self._open()
+        orders = self._storage.register(self._describe())
+        self._wrote()
+        self._obey(orders)
+        self.wait(self.interval)
+
+    def closed(self) -> None:
+        if self._storage is None:
+            return
+        try:
+            self._storage.unregister(self._describe().id)
+        except Exception as error:
+            logger.info("The worker's row could not be removed and will be swept: %s", error)
+        finally:
+            self._storage.close()

@@ -1,0 +1,67 @@
+"""Trims Archive and DLQ by the RETENTION setting, in small chunks, by one worker in the fleet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ..conf import Options
+from ..storage import Storage
+from .service import Service
+
+logger = logging.getLogger("chokaq.worker.retention")
+
+LEASE = "retention"
+INTERVAL = 3600.0
+FIRST = 60.0
+CHUNK = 500
+PAUSE = 0.05
+"""Seconds between chunks, so that claims and settles go first."""
+
+
+class Retention(Service):
+    """Deletes what is older than its retention. None keeps for ever."""
+
+    name = "retention"
+
+    def __init__(self, options: Options, worker_id: str, open_storage: Callable[[], Storage]) -> None:
+        super().__init__()
+        self._retention, self._worker_id, self._open = options.retention, worker_id, open_storage
+        self._next = FIRST
+
+    def step(self) -> None:
+        self.wait(self._next)
+        if self.stopping:
+            return
+        self._next = INTERVAL
+        storage = self._open()
+        try:
+            if storage.lead(LEASE, self._worker_id, INTERVAL / 2):
+                self.trim(storage)
+        finally:
+            storage.close()
+
+    def trim(self, storage: Storage) -> None:
+        """Delete everything that is too old."""
+        retention = self._retention
+        own = {int(reason): age for reason, age in retention.dlq_by_reason.items()}
+        if retention.archive is not None:
+            self._chunks(storage, "archive", retention.archive)
+        for reason, age in own.items():
+            if age is not None:
+                self._chunks(storage, "dlq", age, reason=reason)
+        if retention.dlq is not None:
+            self._chunks(storage, "dlq", retention.dlq, but_reasons=tuple(own))
+
+    def _chunks(
+        self, storage: Storage, table: str, age: float, *, reason: int | None = None, but_reasons: tuple[int, ...] = ()
+    ) -> None:
+        total = 0
+        while not self.stopping:
+            count = storage.trim(table, age, CHUNK, reason=reason, but_reasons=but_reasons)
+            total += count
+            if count < CHUNK:
+                break
+            self.wait(PAUSE)
+        if total:
+            logger.info("Retention removed %d rows from %s", total, table)

@@ -1,0 +1,206 @@
+"""Runs one execution: payload, middleware, handler, outcome."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections, connections, transaction
+
+from ..conf import Options
+from ..job import codec
+from ..job.context import JobContext, reset_current, set_current
+from ..job.failures import CancelReason, PayloadError
+from ..job.middleware import load_middleware, wrap, wrap_async
+from ..observability.job_logs import current_log
+from ..storage import Outcome, get_storage
+from .execution import Execution
+from .outcomes import OutcomeTable
+from .slots import interrupt_thread
+
+HOUSEKEEPING = 30.0
+
+
+class LeaseLost(Exception):
+    """The job was taken over by somebody else while an atomic handler ran: its writes are rolled back."""
+
+
+def bound(execution: Execution, job: Any) -> Callable[[JobContext], Any]:
+    """The type's handler with everything but the context filled in."""
+    handler = execution.type.handler
+    assert handler is not None
+    if execution.type.wants_raw:
+        return partial(handler, execution.job.type, job)
+    return partial(handler, job)
+
+
+class Runner:
+    """Runs executions in whatever thread or task calls it.
+
+    ``ended(execution, outcome)`` hands the outcome to the settle loop. ``settled(execution, outcome, applied)`` reports
+    an outcome that an atomic job wrote in its own transaction.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        table: OutcomeTable,
+        ended: Callable[[Execution, Outcome], None],
+        settled: Callable[[Execution, Outcome, bool], None],
+        dropped: Callable[[Execution], None],
+        started: Callable[[Execution], None],
+        worker_id: str,
+    ) -> None:
+        self._alias = options.database
+        self._table = table
+        self._ended = ended
+        self._settled = settled
+        self._dropped = dropped
+        self._started = started
+        self._worker_id = worker_id
+        self._middleware = load_middleware(options.middleware)
+        self._prepared = threading.local()
+        self._housekeeping_at = 0.0
+
+    # -- threads -------------------------------------------------------------------------------------------------------
+
+    def run(self, execution: Execution) -> None:
+        """Run a ``def`` handler in the calling thread. Never raises."""
+        job = self._decoded(execution)
+        if job is None:
+            return
+        if execution.type.interrupt:
+            execution.interrupt = interrupt_thread(threading.get_ident())
+        if not execution.begin():
+            self._never_ran(execution)
+            return
+        self._started(execution)
+        token, log_token = set_current(execution.ctx), current_log.set(execution.log)
+        try:
+            close_old_connections()
+            if execution.type.atomic:
+                self._settled(execution, self._run_atomic(execution, job), True)
+                return
+            result = self._call(execution, job)
+            finished = execution.end()
+        except LeaseLost:
+            if execution.end():
+                self._dropped(execution)
+            return
+        except BaseException as error:
+            # BaseException: a handler may raise SystemExit, JobCancelled, or be interrupted; the slot must survive all.
+            if execution.end():
+                self._finish(execution, error)
+            return
+        finally:
+            reset_current(token)
+            current_log.reset(log_token)
+            close_old_connections()
+        if finished:
+            self._hand_in(execution, self._table.succeeded(execution, result))
+
+    def _run_atomic(self, execution: Execution, job: Any) -> Outcome:
+        """Handler and settle in one transaction; the job's row is locked last, just before the commit."""
+        connection = connections[self._alias]
+        self._prepare(connection)
+        with transaction.atomic(using=self._alias, durable=True):
+            connection.ensure_connection()
+            execution.connection = connection.connection
+            result = self._call(execution, job)
+            if not execution.end():
+                raise LeaseLost(execution.job.id)
+            outcome = self._table.succeeded(execution, result)
+            if not get_storage(self._alias).settle(self._worker_id, [outcome]):
+                raise LeaseLost(execution.job.id)
+        execution.connection = None
+        return outcome
+
+    def _prepare(self, connection: Any) -> None:
+        # A deferred transaction on SQLite fails at once when it upgrades behind another writer: take the lock first.
+        if connection.vendor == "sqlite" and not getattr(self._prepared, "done", False):
+            connection.transaction_mode = connection.transaction_mode or "IMMEDIATE"
+            self._prepared.done = True
+
+    # -- the event loop ------------------------------------------------------------------------------------------------
+
+    async def run_async(self, execution: Execution) -> None:
+        """Run an ``async def`` handler in the calling task. Never raises."""
+        job = self._decoded(execution)
+        if job is None:
+            return
+        if not execution.begin():
+            self._never_ran(execution)
+            return
+        self._started(execution)
+        token, log_token = set_current(execution.ctx), current_log.set(execution.log)
+        try:
+            result = await self._acall(execution, job)
+        except BaseException as error:
+            if execution.end():
+                self._finish(execution, error)
+            await self._close_old_connections()
+            return
+        finally:
+            reset_current(token)
+            current_log.reset(log_token)
+        if execution.end():
+            self._hand_in(execution, self._table.succeeded(execution, result))
+        if time.monotonic() > self._housekeeping_at:
+            await self._close_old_connections()
+
+    async def _close_old_connections(self) -> None:
+        """In the thread in which ``sync_to_async`` runs the ORM for async handlers."""
+        self._housekeeping_at = time.monotonic() + HOUSEKEEPING
+        await sync_to_async(close_old_connections)()
+
+    # -- the handler inside its middleware ---------------------------------------------------------------------------
+
+    def _call(self, execution: Execution, job: Any) -> Any:
+        handler = bound(execution, job)
+        return (wrap(self._middleware, handler) if self._middleware else handler)(execution.ctx)
+
+    async def _acall(self, execution: Execution, job: Any) -> Any:
+        handler = bound(execution, job)
+        return await (wrap_async(self._middleware, handler) if self._middleware else handler)(execution.ctx)
+
+    # -- shared --------------------------------------------------------------------------------------------------------
+
+    def _decoded(self, execution: Execution) -> Any:
+        """What the handler gets; None when the payload was refused and the outcome handed in."""
+        job, job_type = execution.job, execution.type
+        if job_type.wants_raw:
+            return job.payload
+        try:
+            return codec.decode(job_type, job.payload, job.schema_version)
+        except (PayloadError, RecursionError) as error:
+            if execution.end():
+                self._hand_in(execution, self._table.undecodable(execution, error))
+            return None
+
+    def _never_ran(self, execution: Execution) -> None:
+        """Stopped before its slot was free: what the reason says, without having run."""
+        reason = execution.ctx.cancel_reason
+        if not execution.end():
+            return
+        if reason is CancelReason.LEASE_LOST or reason is None:
+            self._dropped(execution)
+        elif reason is CancelReason.SHUTDOWN:
+            self._hand_in(execution, self._table.interrupted(execution))
+        else:
+            self._hand_in(execution, self._table.stopped(execution, reason, None))
+
+    def _finish(self, execution: Execution, error: BaseException) -> None:
+        if execution.lost:
+            self._dropped(execution)
+        else:
+            self._hand_in(execution, self._table.failed(execution, error))
+
+    def _hand_in(self, execution: Execution, outcome: Outcome) -> None:
+        if execution.lost:
+            self._dropped(execution)
+        else:
+            self._ended(execution, outcome)

@@ -1,0 +1,112 @@
+"""The base of every loop of a worker process: one thread, one start/stop interface, failures logged and survived."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+
+from django.db import connections
+
+from ..observability.events import Event, log_event
+
+logger = logging.getLogger("chokaq.worker")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+
+
+class Service:
+    """A named loop in a thread of its own.
+
+    Subclasses implement :meth:`step`, which does one round and waits for the next (through :meth:`wait`), and may
+    override :meth:`wake` when they wait on something else. An exception in a step is logged, and the loop goes on after
+    a growing, jittered pause: database trouble heals without a restart.
+    """
+
+    name = "service"
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failures = 0
+        """Steps that failed in a row."""
+        self.last_ok = time.monotonic()
+        """When a step last ended well, by this process's monotonic clock."""
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=f"chokaq-{self.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the loop to end after the step it is in."""
+        self.stopping = True
+        self.wake()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the loop to end; False if it still runs after ``timeout`` seconds."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def alive(self) -> bool:
+        """Whether the loop's thread still runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wake(self) -> None:
+        """End the current wait."""
+        self._wake.set()
+
+    def wait(self, timeout: float | None) -> None:
+        """Sleep until woken, or for ``timeout`` seconds."""
+        self._wake.wait(timeout)
+        self._wake.clear()
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def goes_on(self) -> bool:
+        """Whether the loop takes another step."""
+        return not self.stopping
+
+    def closed(self) -> None:
+        """Release what the loop holds; runs in its thread at the end."""
+
+    def _run(self) -> None:
+        try:
+            while self.goes_on():
+                try:
+                    self.step()
+                except Exception as error:
+                    self._failed(error)
+                else:
+                    self._recovered()
+        finally:
+            try:
+                self.closed()
+            finally:
+                connections.close_all()
+
+    def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures - 1, 10)) * random.uniform(0.5, 1.0)
+        # Every failure of a burst says the same: the first with its traceback, then one line at growing distances.
+        if self.failures & (self.failures - 1) == 0:
+            log_event(
+                logger, logging.WARNING, Event.WORKER_LOOP_CRASHED,
+                "The %s loop failed (%d in a row) and tries again in %.1f s: %s",
+                self.name, self.failures, pause, error, exc_info=error if self.failures == 1 else None,
+            )  # fmt: skip
+        if not self.stopping:
+            self.wait(pause)
+
+    def _recovered(self) -> None:
+        if self.failures:
+            log_event(
+                logger, logging.INFO, Event.STORAGE_RECOVERED,
+                "The %s loop works again after %d failures", self.name, self.failures,
+            )  # fmt: skip
+            self.failures = 0
+        self.last_ok = time.monotonic()

@@ -1,0 +1,145 @@
+"""What a worker remembers of the control tables: queue switches and circuits, refreshed about once a second.
+
+These are hints that spare queries: the claim itself checks pause and caps in the database.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping, Sequence
+from zoneinfo import ZoneInfo
+
+from ..conf import Options
+from ..models import Circuit
+from ..storage import Storage
+from ..storage.contract import CircuitRow, QueueRow
+
+REFRESH = 1.0
+CLOCK_REFRESH = 60.0
+
+
+def window_open(window: tuple[dt.time, dt.time, str] | None, now: dt.datetime) -> bool:
+    """Whether ``now`` (aware) lies in a daily window; a window that ends before it starts spans midnight."""
+    if window is None:
+        return True
+    start, end, zone = window
+    local = now.astimezone(ZoneInfo(zone)).time()
+    return start <= local < end if start <= end else local >= start or local < end
+
+
+class QueueView:
+    """Which queues this worker may claim from now, and their limits."""
+
+    def __init__(self, options: Options, named: Sequence[str]) -> None:
+        self._options = options
+        self._named = list(named)
+        self._rows: dict[str, QueueRow] = {}
+        self._found: set[str] = set()
+        self._fresh_until = 0.0
+        self._offset = dt.timedelta(0)
+        self._clock_until = 0.0
+
+    def seed(self, storage: Storage) -> None:
+        """Create control rows from the QUEUES setting; an existing row wins."""
+        for name, seed in self._options.queues.items():
+            storage.seed_queue(
+                QueueRow(name, False, True, seed.max_workers, seed.zombie_timeout, seed.execution_timeout, seed.window)
+            )
+
+    def refresh(self, storage: Storage, *, force: bool = False) -> None:
+        """Read the control rows if they are older than a second."""
+        now = time.monotonic()
+        if now < self._fresh_until and not force:
+            return
+        self._rows = {row.name: row for row in storage.queues()}
+        if not self._named:
+            self._found = set(storage.pending_queues())
+        if now >= self._clock_until and any(row.window for row in self._rows.values()):
+            self._offset = storage.now() - dt.datetime.now(dt.UTC)
+            self._clock_until = now + CLOCK_REFRESH
+        self._fresh_until = now + REFRESH
+
+    def found(self, name: str) -> None:
+        """A notice named this queue."""
+        self._found.add(name)
+
+    def interested(self, name: str) -> bool:
+        return not self._named or name in self._named
+
+    def claimable(self) -> list[str]:
+        """Queues to claim from, in the worker's order: named ones, or all that are known."""
+        names = self._named or sorted(self._found | set(self._rows))
+        now = dt.datetime.now(dt.UTC) + self._offset
+        open_ = []
+        for name in names:
+            row = self._rows.get(name)
+            if row is None or (row.is_active and not row.is_paused and window_open(row.window, now)):
+                open_.append(name)
+        return open_
+
+    def caps(self, names: Sequence[str]) -> dict[str, int]:
+        rows = ((name, self._rows.get(name)) for name in names)
+        return {name: row.max_workers for name, row in rows if row is not None and row.max_workers is not None}
+
+    def execution_timeout(self, name: str) -> float | None:
+        row = self._rows.get(name)
+        return row.execution_timeout if row else None
+
+    def zombie_timeout(self, name: str) -> float:
+        row = self._rows.get(name)
+        return row.zombie_timeout if row and row.zombie_timeout is not None else self._options.recovery.zombie_timeout
+
+
+class CircuitView:
+    """Types that must not run now, and types that may be probed."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, CircuitRow] = {}
+        self._read_at = 0.0
+        self._unknown: dict[str, tuple[float, float, float]] = {}  # type -> (first seen, blocked until, pause)
+
+    def refresh(self, storage: Storage) -> None:
+        if time.monotonic() - self._read_at >= REFRESH:
+            self.replace(storage.circuits())
+
+    def replace(self, rows: Sequence[CircuitRow]) -> None:
+        self._rows = {row.type: row for row in rows}
+        self._read_at = time.monotonic()
+
+    def update(self, rows: Sequence[CircuitRow]) -> None:
+        self._rows = {**self._rows, **{row.type: row for row in rows}}
+
+    def row(self, type_key: str) -> CircuitRow | None:
+        return self._rows.get(type_key)
+
+    def blocked(self) -> dict[str, float]:
+        """Type key -> seconds after which to look again."""
+        now = time.monotonic()
+        passed = now - self._read_at
+        blocked = {
+            row.type: max(0.1, row.reopens_in - passed)
+            for row in self._rows.values()
+            if row.state == Circuit.OPEN and (row.forced or row.reopens_in > passed)
+        }
+        for type_key, (_, until, _) in self._unknown.items():
+            if until > now:
+                blocked[type_key] = until - now
+        return blocked
+
+    def probing(self, policies: Mapping[str, tuple[int, float]], default: tuple[int, float]) -> dict[str, tuple[int, float]]:
+        """Type key -> (probe permits, seconds a probe may take), for circuits that are half open or due to be."""
+        passed = time.monotonic() - self._read_at
+        return {
+            row.type: policies.get(row.type, default)
+            for row in self._rows.values()
+            if not row.forced
+            and (row.state == Circuit.HALF_OPEN or (row.state == Circuit.OPEN and row.reopens_in <= passed))
+        }
+
+    def unknown_type(self, type_key: str) -> tuple[float, float]:
+        """Note that no code here knows the type: (seconds it has been unknown, seconds to leave its jobs alone)."""
+        now = time.monotonic()
+        first, _, pause = self._unknown.get(type_key, (now, now, 1.0))
+        self._unknown[type_key] = (first, now + pause, min(pause * 2, 30.0))
+        return now - first, pause
