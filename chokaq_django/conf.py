@@ -141,9 +141,13 @@ class OptionProblem:
     message: str
     hint: str = ""
 
+    @property
+    def where(self) -> str:
+        """The path as one writes it in Python: ``CHOKAQ['WORKER']['CONCURRENCY']``."""
+        return "CHOKAQ" + "".join(f"[{part!r}]" for part in self.path.split(".") if part)
+
     def __str__(self) -> str:
-        where = f"CHOKAQ[{']['.join(repr(part) for part in self.path.split('.'))}]" if self.path else "CHOKAQ"
-        return f"{where} {self.message}{f' ({self.hint})' if self.hint else ''}"
+        return f"{self.where} {self.message}{f' ({self.hint})' if self.hint else ''}"
 
 
 _NEXJOB: Mapping[str, Mapping[str, Any]] = {
@@ -234,7 +238,7 @@ def _window(value: object) -> Window:
     if match is None:
         raise ValueError(f"must be text such as '22:00-06:00 Europe/Berlin', got {value!r}")
     try:
-        start, end = (time(*map(int, text.split(":"))) for text in match.groups()[:2])
+        start, end = (time(int(hour), int(minute)) for hour, minute in (match[i].split(":") for i in (1, 2)))
     except ValueError:
         raise ValueError(f"must have times from 00:00 to 23:59, got {value!r}") from None
     if start == end:

@@ -30,10 +30,10 @@ from .shape import (
     check_text,
 )
 
-__all__ = ["ShapeBuilder", "UnsupportedType"]
+__all__ = ["ShapeBuilder", "UnsupportedTypeError"]
 
 
-class UnsupportedType(TypeError):
+class UnsupportedTypeError(TypeError):
     """An annotation whose values cannot go through JSON and come back."""
 
 
@@ -105,7 +105,7 @@ class ShapeBuilder:
         self._records: dict[Any, RecordShape] = {}
 
     def record(self, cls: type[Any]) -> RecordShape:
-        """The shape of a dataclass. ``UnsupportedType`` names the field that cannot round trip."""
+        """The shape of a dataclass. ``UnsupportedTypeError`` names the field that cannot round trip."""
         found = self._records.get(cls)
         if found is not None:
             return found
@@ -114,7 +114,7 @@ class ShapeBuilder:
         for field in dataclasses.fields(cls):
             where = f"{cls.__qualname__}.{field.name}"
             if not field.init:
-                raise UnsupportedType(f"{where}: a field with init=False is not stored; make it a property")
+                raise UnsupportedTypeError(f"{where}: a field with init=False is not stored; make it a property")
             shape.fields[field.name] = self.build(hints[field.name], where)
         return shape
 
@@ -146,7 +146,9 @@ class ShapeBuilder:
             return ArrayShape(_name(hint), _ARRAYS[origin], item)
         if origin in _DICTS:
             key, value = args if args else (str, Any)
-            return DictShape(_name(hint), dict[key, value], self._key(key, where), self.build(value, where))
+            return DictShape(
+                _name(hint), types.GenericAlias(dict, (key, value)), self._key(key, where), self.build(value, where)
+            )
         if origin is tuple:
             if len(args) == 2 and args[1] is Ellipsis:
                 return ArrayShape(_name(hint), tuple, self.build(args[0], where))
@@ -163,7 +165,7 @@ class ShapeBuilder:
             isinstance(shape, Flat) and (shape.cls in _KEYS or issubclass(shape.cls, Enum))
         ):
             return shape
-        raise UnsupportedType(f"{where}: {_name(hint)} cannot be the key of a stored dict; use str or int keys")
+        raise UnsupportedTypeError(f"{where}: {_name(hint)} cannot be the key of a stored dict; use str or int keys")
 
     def _class(self, hint: Any, where: str) -> Shape:
         if isinstance(hint, type):
@@ -177,7 +179,7 @@ class ShapeBuilder:
                 return TupleShape(hint.__qualname__, hint, items)
             if dataclasses.is_dataclass(hint) and not getattr(hint, "__parameters__", ()):
                 return self.record(hint)
-        raise UnsupportedType(f"{where}: values of {_name(hint)} cannot be stored and come back; {_advice(hint)}")
+        raise UnsupportedTypeError(f"{where}: values of {_name(hint)} cannot be stored and come back; {_advice(hint)}")
 
     def _typed_dict(self, hint: Any, where: str) -> Shape:
         found = self._records.get(hint)
@@ -185,16 +187,15 @@ class ShapeBuilder:
             return found
         shape = self._records[hint] = RecordShape(hint, mapping=True, required=hint.__required_keys__)
         for name, inner in _hints(hint).items():
-            if typing.get_origin(inner) in (typing.Required, typing.NotRequired):
-                (inner,) = typing.get_args(inner)
-            shape.fields[name] = self.build(inner, f"{where}.{name}")
+            marked = typing.get_origin(inner) in (typing.Required, typing.NotRequired)
+            shape.fields[name] = self.build(typing.get_args(inner)[0] if marked else inner, f"{where}.{name}")
         return shape
 
 
 def _enum(cls: type[Enum], where: str) -> Shape:
     values = [member.value for member in cls]
     if not (all(type(value) is str for value in values) or all(type(value) is int for value in values)):
-        raise UnsupportedType(f"{where}: the values of {cls.__qualname__} must be all strings or all integers")
+        raise UnsupportedTypeError(f"{where}: the values of {cls.__qualname__} must be all strings or all integers")
 
     def test(member: Enum) -> None:
         try:
@@ -213,9 +214,9 @@ def _hints(cls: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(cls, include_extras=True)
     except (NameError, AttributeError, TypeError) as error:
-        raise UnsupportedType(
-            f"{cls.__qualname__}: an annotation cannot be resolved ({error}); import its name at the top of the module, "
-            "not under TYPE_CHECKING or inside a function"
+        raise UnsupportedTypeError(
+            f"{cls.__qualname__}: an annotation cannot be resolved ({error}); import its name at the top of "
+            "the module, not under TYPE_CHECKING or inside a function"
         ) from error
 
 

@@ -39,7 +39,7 @@ def _number(policy: object, name: str, value: object, *, least: float) -> float:
 
 
 def _jittered(seconds: float, jitter: float) -> float:
-    return seconds + random.uniform(0, jitter) if jitter else seconds
+    return seconds + random.uniform(0, jitter) if jitter else seconds  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -52,7 +52,11 @@ class Exponential:
     jitter: float
 
     def __init__(
-        self, base: Duration = 3.0, multiplier: float = 2.0, max: Duration = 3600.0, jitter: Duration = 1.0
+        self,
+        base: Duration = 3.0,
+        multiplier: float = 2.0,
+        max: Duration = 3600.0,  # noqa: A002 - the formula's own word
+        jitter: Duration = 1.0,
     ) -> None:
         for name, value in (("base", base), ("max", max), ("jitter", jitter)):
             object.__setattr__(self, name, _option(self, name, value))
@@ -79,7 +83,11 @@ class Polynomial:
     max: float
 
     def __init__(
-        self, power: float = 4.0, offset: Duration = 15.0, jitter: Duration = 30.0, max: Duration = A_YEAR
+        self,
+        power: float = 4.0,
+        offset: Duration = 15.0,
+        jitter: Duration = 30.0,
+        max: Duration = A_YEAR,  # noqa: A002 - the formula's own word
     ) -> None:
         for name, value in (("offset", offset), ("jitter", jitter), ("max", max)):
             object.__setattr__(self, name, _option(self, name, value))

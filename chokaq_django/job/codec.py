@@ -17,12 +17,26 @@ from typing import Any, NoReturn
 import msgspec
 
 from ..conf import get_options
-from .annotations import ShapeBuilder, UnsupportedType
+from .annotations import ShapeBuilder, UnsupportedTypeError
 from .definition import JobType
 from .failures import PayloadError, PayloadTooLarge, SchemaVersionError
 from .schema import lift
-from .shape import MAX_DEPTH, DictShape, Flat, FloatShape, RecordShape, Refused, Shape, UnionShape
-from .shape import check_float, check_int, check_text, key_step, mismatch, type_name
+from .shape import (
+    MAX_DEPTH,
+    DictShape,
+    Flat,
+    FloatShape,
+    RecordShape,
+    Refused,
+    Shape,
+    UnionShape,
+    check_float,
+    check_int,
+    check_text,
+    key_step,
+    mismatch,
+    type_name,
+)
 
 __all__ = ["PayloadCodec", "PayloadError", "PayloadTooLarge", "SchemaVersionError", "decode", "encode", "encode_result"]
 
@@ -56,13 +70,13 @@ class PayloadCodec:
         self._plan: _Plan | None = None
 
     def compile(self) -> _Plan:
-        """Prepare the codec now. ``UnsupportedType`` when a field's annotation cannot round trip."""
+        """Prepare the codec now. ``UnsupportedTypeError`` when a field's annotation cannot round trip."""
         builder = ShapeBuilder()
         shape = builder.record(self.cls)
         try:
             decoder = msgspec.json.Decoder(self.cls)
         except TypeError as error:
-            raise UnsupportedType(f"{self.cls.__qualname__}: {error}") from error
+            raise UnsupportedTypeError(f"{self.cls.__qualname__}: {error}") from error
         names = tuple(shape.fields)
         values: Callable[[Any], tuple[Any, ...]] | None = None
         if names and not builder.constrained and all(_is_plain(field) for field in shape.fields.values()):
@@ -78,7 +92,7 @@ class PayloadCodec:
             raise PayloadError("$", mismatch(self.cls.__qualname__, obj).message)
         try:
             data = _to_json(obj)
-        except Exception as error:  # of many types, none of them with a path
+        except Exception as error:  # noqa: BLE001 - of many types, none of them with a path
             self._explain(plan, obj, error)
         if len(data) > limit:
             raise PayloadTooLarge(len(data), limit)
@@ -183,11 +197,12 @@ def _exact_path(shape: Shape | None, data: bytes, path: str) -> str:
             exact += step
             shape, raw = shape.step(raw, step) if shape is not None else (None, None)
             continue
-        key = _bad_key(shape, raw) if isinstance(shape, DictShape) else None
+        if not isinstance(shape, DictShape):
+            return path
+        key = _bad_key(shape, raw)
         if key is None:
             return path
         exact += key_step(key)
-        assert isinstance(shape, DictShape)
         shape, raw = shape.value, raw[key]
     return exact
 
@@ -196,7 +211,7 @@ def _bad_key(shape: DictShape, raw: Mapping[str, Any]) -> str | None:
     for key, value in raw.items():
         try:
             msgspec.json.decode(_to_json({key: value}), type=shape.hint)
-        except Exception:  # the error itself is known already, only its place is wanted
+        except Exception:  # noqa: BLE001 - the error itself is known, only its place is wanted
             return key
     return None
 

@@ -64,8 +64,8 @@ class JobContext:
         self,
         host: ContextHost,
         *,
-        id: str,
-        type: str,
+        id: str,  # noqa: A002 - the names of the attributes
+        type: str,  # noqa: A002
         queue: str,
         attempt: int,
         max_attempts: int,

@@ -67,7 +67,7 @@ class CircuitPolicy:
         probes: int = 1,
         probe_timeout: Duration = 30.0,
     ) -> None:
-        given = {
+        given: dict[str, tuple[Callable[[object], float], object]] = {
             "failures": (positive_int, failures),
             "window": (to_seconds, window),
             "break_": (to_seconds, break_),
@@ -123,7 +123,7 @@ class JobType:
     timeout: float | None = None
     retry_on: tuple[type[BaseException], ...] = ()
     fatal: tuple[type[BaseException], ...] = ()
-    max_age: float | None | Unset = UNSET
+    max_age: float | Unset | None = UNSET
     """None is no limit; ``UNSET`` is the setting."""
     crash_policy: str | None = None
     atomic: bool = False
@@ -151,8 +151,7 @@ def is_async_callable(handler: Handler) -> bool:
     """Whether calling ``handler`` gives a coroutine: an ``async def``, or an object whose ``__call__`` is one."""
     while hasattr(handler, "func"):  # functools.partial
         handler = handler.func
-    # A class attribute lookup, not the bound method: mypy and inspect both know functions, not arbitrary callables.
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(type(handler), "__call__", None))
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 # --- options of a type ---------------------------------------------------------------------------------------------
@@ -258,7 +257,8 @@ def clean_options(owner: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if clean.get("atomic") and clean.get("interrupt"):
         raise TypeError(
             f"{owner}: atomic=True and interrupt=True exclude each other: an exception thrown into the middle of a "
-            "transaction would leave its connection unusable; drop interrupt, a timed-out atomic job is rolled back anyway"
+            "transaction would leave its connection unusable; drop interrupt, a timed-out atomic job is rolled back "
+            "anyway"
         )
     return clean
 

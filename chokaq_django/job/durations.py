@@ -13,8 +13,8 @@ Duration = timedelta | int | float
 def to_seconds(value: object, *, zero: bool = False) -> float:
     """Seconds of a duration, as a float.
 
-    ``zero`` allows 0. Raises ``TypeError`` for anything but a timedelta or a number, ``ValueError`` for a negative, zero
-    or non-finite one; the messages read on from the name of an option ("TIMEOUT must be ...").
+    ``zero`` allows 0. Raises ``TypeError`` for anything but a timedelta or a number, ``ValueError`` for a negative,
+    zero or non-finite one; the messages read on from the name of an option ("TIMEOUT must be ...").
     """
     if isinstance(value, timedelta):
         seconds = value.total_seconds()

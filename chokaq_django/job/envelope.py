@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from .durations import to_seconds
 
@@ -105,15 +105,14 @@ def clean_created_by(value: object) -> str | None:
 
 def clean_tags(value: object) -> str:
     """Tags as the JSON text of a list. At most 50 of at most 100 characters; trimmed, blanks and repeats dropped."""
-    if not value:
-        if value is None or isinstance(value, (list, tuple, set, frozenset)):
-            return "[]"
+    if value is None:
+        return "[]"
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise EnvelopeError("tags", f"must be a list of strings, got {value!r:.80}")
     tags = list(dict.fromkeys(tag for tag in (_text("tags", item, TAG_LIMIT) for item in value) if tag))
     if len(tags) > TAG_COUNT:
         raise EnvelopeError("tags", f"must be at most {TAG_COUNT}, got {len(tags)}")
-    return json.dumps(tags, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(tags, ensure_ascii=False, separators=(",", ":")) if tags else "[]"
 
 
 def clean_headers(value: object) -> str:
@@ -143,7 +142,7 @@ def clean_time(value: object, field: str) -> datetime | None:
     if value.utcoffset() is None:
         raise EnvelopeError(field, f"must be an aware datetime, got a naive one ({value}); use django.utils.timezone")
     try:
-        return value.astimezone(timezone.utc)
+        return value.astimezone(UTC)
     except OverflowError:
         raise EnvelopeError(field, f"must be within the years 1 to 9999 in UTC, got {value}") from None
 

@@ -71,8 +71,9 @@ class FailureReason(IntEnum):
             for reason in cls:
                 if reason.label.casefold() == wanted:
                     return reason
-            raise ValueError(f"{value!r} is not a failure reason")
-        return cls(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            return cls(value)
+        raise ValueError(f"{value!r} is not a failure reason")
 
 
 class CancelReason(Enum):
@@ -116,7 +117,7 @@ class PayloadError(JobError):
         return f"{self.path}: {self.message}"
 
 
-class PayloadTooLarge(PayloadError):
+class PayloadTooLarge(PayloadError):  # noqa: N818 - reads as what it says
     """A payload or result above MAX_PAYLOAD_BYTES."""
 
     def __init__(self, size: int, limit: int) -> None:
@@ -163,7 +164,7 @@ def is_fatal(exc: BaseException, job_type: JobType | None = None) -> bool:
     """Whether another attempt is pointless.
 
     Fatal are ``FatalJobError``, payload errors and ``NotImplementedError``; the type's ``fatal`` adds to them. With
-    ``retry_on`` on the type, everything it does not list is fatal, and what it lists is not, unless ``fatal`` lists it too.
+    ``retry_on`` on the type, everything it does not list is fatal and what it lists is not, unless ``fatal`` has it.
     A ``ThrottledError`` asks for another attempt and is fatal only when ``fatal`` says so.
     """
     if job_type is not None:

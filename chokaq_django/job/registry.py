@@ -1,4 +1,4 @@
-"""The registry: type key <-> class <-> handler. Only what is registered here can run; nothing is imported by stored name."""
+"""The registry: type key, class, handler. Only what is registered here can run; no stored name is ever imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar, Unpack
 
 from .codec import PayloadCodec
-from .definition import Handler, Job, JobOptions, JobType, UnregisteredJobError, clean_options, nearest
+from .definition import Job, JobOptions, JobType, UnregisteredJobError, clean_options, nearest
 from .envelope import EnvelopeError, clean_type
 
 __all__ = ["Registry", "autodiscover", "handles", "raw_handler", "register", "registry"]
@@ -34,11 +34,12 @@ class Registry:
         self._raw: dict[str, JobType] = {}  # pattern -> type, in order of registration
         self._raw_found: dict[str, JobType] = {}
 
-    def register(self, cls: type[Any], /, *, type: str, **options: Unpack[JobOptions]) -> JobType:
+    def register(self, cls: type[Any], /, *, type: str, **options: Unpack[JobOptions]) -> JobType:  # noqa: A002
         """Make ``cls``, a ``Job`` or a plain dataclass, the record of the type key ``type``.
 
-        Options are those of a ``Job`` class line. ``TypeError`` for what is not a dataclass or an option, ``ValueError``
-        for a bad value or a key or class that is taken. The same class seen again (a reload) takes its own place.
+        Options are those of a ``Job`` class line. ``TypeError`` for what is not a dataclass or an option,
+        ``ValueError`` for a bad value or a key or class that is taken. The same class seen again (a reload)
+        takes its own place.
         """
         if not (inspect.isclass(cls) and dataclasses.is_dataclass(cls)):
             raise TypeError(f"register() takes a dataclass or a Job, got {cls!r}; decorate the class with @dataclass")
@@ -96,7 +97,8 @@ class Registry:
                 old = self._raw.get(pattern)
                 if old is not None and _name(old.handler) != _name(handler):
                     raise ValueError(
-                        f"the pattern {pattern!r} already has the handler {_name(old.handler)}; remove it or {_name(handler)}"
+                        f"the pattern {pattern!r} already has the handler {_name(old.handler)}; "
+                        f"remove it or {_name(handler)}"
                     )
                 self._raw[pattern] = job_type
                 self._raw_found.clear()
@@ -139,8 +141,8 @@ class Registry:
             other = self._by_key.get(key)
             if other is not None and _name(other.cls) != name:
                 raise ValueError(
-                    f"the type key {key!r} of {name} is taken by {_name(other.cls)}; type keys name one stored contract: "
-                    "give one of them another type= or alias"
+                    f"the type key {key!r} of {name} is taken by {_name(other.cls)}; type keys name one stored "
+                    "contract: give one of them another type= or alias"
                 )
         for other in self._by_class.values():
             if other.cls is job_type.cls and other.key != job_type.key:
@@ -153,8 +155,7 @@ class Registry:
 
     def _put(self, job_type: JobType, before: JobType | None) -> None:
         """Add a type in place of ``before``. Readers take no lock: what stays valid must never be missing meanwhile."""
-        assert job_type.cls is not None
-        self._by_class[job_type.cls] = job_type
+        self._by_class[_class_of(job_type)] = job_type
         keys = (job_type.key, *job_type.aliases)
         for key in keys:
             self._by_key[key] = job_type
@@ -162,9 +163,9 @@ class Registry:
             self._drop(before, keep=keys)
 
     def _drop(self, job_type: JobType, keep: tuple[str, ...] = ()) -> None:
-        assert job_type.cls is not None
-        if self._by_class.get(job_type.cls) is job_type:
-            del self._by_class[job_type.cls]
+        cls = _class_of(job_type)
+        if self._by_class.get(cls) is job_type:
+            del self._by_class[cls]
         for key in (job_type.key, *job_type.aliases):
             if key not in keep:
                 self._by_key.pop(key, None)
@@ -188,6 +189,12 @@ class Registry:
         if issubclass(cls, Job):
             return f'{name} has no type key: write class {cls.__name__}(Job, type="...")'
         return f'{name} is not a registered job type: call register({cls.__name__}, type="...") in the app\'s jobs.py'
+
+
+def _class_of(job_type: JobType) -> type[Any]:
+    if job_type.cls is None:
+        raise TypeError(f"{job_type.key!r} belongs to a raw handler")
+    return job_type.cls
 
 
 def _is_run(job_type: JobType) -> bool:

@@ -25,8 +25,8 @@ _steps: WeakKeyDictionary[type, dict[int, Step]] = WeakKeyDictionary()
 def migrates(cls: type[Any], *, from_version: int) -> Callable[[Step], Step]:
     """Decorator: the function turns a payload of ``cls`` of version ``from_version`` into one of the next version.
 
-    It gets and returns the plain dict of the JSON, and belongs next to the class in ``jobs.py``. ``ValueError`` when the
-    step is taken.
+    It gets and returns the plain dict of the JSON, and belongs next to the class in ``jobs.py``. ``ValueError`` when
+    the step is taken.
     """
     if isinstance(from_version, bool) or not isinstance(from_version, int) or from_version < 1:
         raise ValueError(f"migrates(): from_version must be an integer of at least 1, got {from_version!r}")
@@ -45,7 +45,7 @@ def migrates(cls: type[Any], *, from_version: int) -> Callable[[Step], Step]:
 
 
 def lift(job_type: JobType, raw: Any, version: int) -> Any:
-    """The parsed payload ``raw`` of ``version`` as one of ``job_type.schema_version``; ``SchemaVersionError`` otherwise."""
+    """The parsed payload ``raw`` of ``version`` as one of the type's own version; ``SchemaVersionError`` otherwise."""
     wanted = job_type.schema_version
     if version > wanted:
         raise SchemaVersionError(

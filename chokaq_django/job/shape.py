@@ -40,7 +40,7 @@ MAX_DEPTH = 100
 _MAX_INT_BITS = 14_000  # CPython reads and writes at most 4,300 digits
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
     """A value that cannot round trip. The path is gathered while the exception climbs."""
 
     def __init__(self, message: str) -> None:
@@ -147,7 +147,7 @@ class Flat(Shape):
 
     __slots__ = ("cls", "test")
 
-    def __init__(self, cls: type, test: Callable[[Any], None] | None = None, name: str | None = None) -> None:
+    def __init__(self, cls: type[Any], test: Callable[[Any], None] | None = None, name: str | None = None) -> None:
         super().__init__(name or f"{cls.__name__}")
         self.cls = cls
         self.test = test
@@ -237,7 +237,7 @@ class ArrayShape(Shape):
 
     __slots__ = ("cls", "item")
 
-    def __init__(self, name: str, cls: type, item: Shape) -> None:
+    def __init__(self, name: str, cls: type[Any], item: Shape) -> None:
         super().__init__(name)
         self.cls = cls
         self.item = item
@@ -272,7 +272,7 @@ class TupleShape(Shape):
 
     __slots__ = ("cls", "items")
 
-    def __init__(self, name: str, cls: type, items: tuple[Shape, ...]) -> None:
+    def __init__(self, name: str, cls: type[Any], items: tuple[Shape, ...]) -> None:
         super().__init__(name)
         self.cls = cls
         self.items = items
@@ -340,11 +340,11 @@ class DictShape(Shape):
 
 
 class RecordShape(Shape):
-    """A dataclass, or with ``mapping`` a TypedDict. ``fields`` is filled after the shape is known, for recursive types."""
+    """A dataclass, or with ``mapping`` a TypedDict. ``fields`` is filled later: a type may hold itself."""
 
     __slots__ = ("cls", "fields", "mapping", "required")
 
-    def __init__(self, cls: type, *, mapping: bool = False, required: frozenset[str] = frozenset()) -> None:
+    def __init__(self, cls: type[Any], *, mapping: bool = False, required: frozenset[str] = frozenset()) -> None:
         super().__init__(cls.__qualname__)
         self.cls = cls
         self.mapping = mapping
