@@ -1,0 +1,35 @@
+"""Settings of the contender: the database by BENCH_DB, everything else at its default."""
+
+import os
+
+import settings_env
+
+SECRET_KEY = "bench"  # noqa: S105 - no web
+DEBUG = False
+USE_TZ = True
+INSTALLED_APPS = ["bench_jobs", "chokaq_django"]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+if os.environ.get("BENCH_DB") == "sqlite":
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": settings_env.DATA / "chokaq.sqlite3",
+            "CONN_MAX_AGE": None,
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+            },
+        }
+    }
+else:
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": settings_env.PG_DB,
+            "USER": settings_env.PG_USER,
+            "HOST": settings_env.PG_HOST,
+            "PORT": settings_env.PG_PORT,
+            "CONN_MAX_AGE": None,
+        }
+    }
