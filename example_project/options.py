@@ -1,7 +1,8 @@
 """``CHOKAQ`` from the environment: one variable for each option, ``CHOKAQ_<SECTION>_<NAME>``.
 
 Only what the environment names is set, so that the package's own defaults hold for the rest. Durations are seconds.
-``CHOKAQ_QUEUES`` is JSON: ``{"reports": {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 3600}}``.
+``CHOKAQ_QUEUES`` is JSON: ``{"reports": {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 3600}}``, and so is
+``CHOKAQ_RETENTION_DLQ_BY_REASON``: ``{"Cancelled": 86400}``.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
         "RETENTION": {
             "ARCHIVE": optional(env.float),
             "DLQ": optional(env.float),
+            "DLQ_BY_REASON": env.json,
+            "TRASH": optional(env.float),
+            "BUCKETS": optional(env.float),
         },
     }
     options: dict[str, Any] = {}
