@@ -48,7 +48,9 @@ class Event(IntEnum):
     OPERATOR_ACT = 6000
 
 
-def log_event(logger: logging.Logger, level: int, event: Event, message: str, *args: object, exc_info: object = None) -> None:
+def log_event(
+    logger: logging.Logger, level: int, event: Event, message: str, *args: object, exc_info: object = None
+) -> None:
     """Log ``message % args`` with the event's id and name in the record."""
     if logger.isEnabledFor(level):
         extra = {"event_id": int(event), "event_name": event.name}

@@ -56,7 +56,7 @@ class JobLogHandler(logging.Handler):
             return
         try:
             log.add(self.format(record))
-        except Exception:
+        except Exception:  # noqa: BLE001 - as every logging handler: a bad format string must not fail the job
             self.handleError(record)
 
 

@@ -2,10 +2,10 @@
 
 Free slots are filled by a claim that also starts the jobs, in one transaction. Two things hide its latency:
 
-* *Run-ahead*: when jobs are short (a few milliseconds), some more are started than slots are free, about 30 ms of work by
-  the measured rate, so that the slots never wait for a commit. Long jobs are never started ahead.
-* *Buffer*: jobs leased but not started (Fetched). With ``PREFETCH`` "auto" it holds about 50 ms of work of jobs of medium
-  length; it also holds jobs of one kind (threads, event loop) while only the other kind has free slots.
+* *Run-ahead*: when jobs are short (a few milliseconds), some more are started than slots are free, about 30 ms of work
+  by the measured rate, so that the slots never wait for a commit. Long jobs are never started ahead.
+* *Buffer*: jobs leased but not started (Fetched). With ``PREFETCH`` "auto" it holds about 50 ms of work of jobs of
+  medium length; it also holds jobs of one kind (threads, event loop) while only the other kind has free slots.
 """
 
 from __future__ import annotations
@@ -216,8 +216,7 @@ class Fetcher(Service):
         kept: list[ClaimedJob] = []
         blocked = self._circuits.blocked()
         for job in self._buffer:
-            job_type = registry.get(job.type)
-            assert job_type is not None
+            job_type = registry.get(job.type) or JobType(job.type, None)
             if job.type in blocked:
                 self._released(job.lease, blocked[job.type])
             elif room[job_type.is_async] > 0:

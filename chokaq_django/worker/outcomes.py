@@ -48,7 +48,7 @@ class OutcomeTable:
         if result is not None:
             try:
                 stored = encode_result(result)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever a result's own methods raise, the job has succeeded
                 stored = execution.unstorable_result(error)
         outcome = self._outcome(execution, OutcomeKind.SUCCEEDED)
         outcome.result = stored
@@ -88,7 +88,7 @@ class OutcomeTable:
         return outcome
 
     def stopped(self, execution: Execution, reason: CancelReason, error: BaseException | None) -> Outcome:
-        """Stopped by timeout, operator or failing heartbeats, whether it obeyed (``error``) or was written off (None)."""
+        """Stopped by timeout, operator or failing heartbeats: it obeyed (``error``) or was written off (None)."""
         failure = CANCELLED_BY[reason]
         execution.verdict = Verdict.FAILURE if reason is CancelReason.TIMEOUT else Verdict.NEUTRAL
         message = self._stop_message(execution, reason)
@@ -127,8 +127,9 @@ class OutcomeTable:
     def expired(self, execution: Execution) -> Outcome:
         """Its deadline passed before it started. The attempt log keeps the errors of earlier attempts."""
         execution.verdict = Verdict.NEUTRAL
-        deadline = execution.job.deadline_at
-        message = f"The deadline ({deadline.isoformat() if deadline else 'none'}) passed before attempt {execution.job.attempt + 1} could start"
+        job = execution.job
+        deadline = job.deadline_at.isoformat() if job.deadline_at else ""
+        message = f"The deadline ({deadline}) passed before attempt {job.attempt + 1} could start"
         outcome = self._dead(execution, FailureReason.EXPIRED, ErrorInfo("DeadlinePassed", message, message, ""))
         outcome.kind = OutcomeKind.EXPIRED
         return outcome
@@ -201,4 +202,3 @@ class OutcomeTable:
         if lines := execution.log.text_lines():
             entry["log"] = lines
         return append_attempt(job.attempt_log, entry)
-

@@ -68,7 +68,8 @@ class Counts:
 class WorkerProcess:
     """Claims, runs and settles jobs until told to stop.
 
-    :meth:`start`, then :meth:`shutdown` once ``on_stop`` was called: by :meth:`request_stop`, which any thread may call.
+    :meth:`start`, then :meth:`shutdown` once ``on_stop`` was called: by
+    :meth:`request_stop`, which any thread may call.
     """
 
     def __init__(self, options: Options, plan: WorkerPlan, on_stop: Callable[[], None] = lambda: None) -> None:
@@ -386,4 +387,3 @@ class WorkerProcess:
         limit = self.options.worker.max_rss_mb
         if limit is not None and (rss_mb() or 0) > limit:
             self.request_stop(recycle=True)
-

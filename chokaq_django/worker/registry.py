@@ -62,7 +62,7 @@ class Registrar(Service):
             return
         try:
             self._storage.unregister(self._describe().id)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - at the end of the process there is nobody left to raise to
             logger.info("The worker's row could not be removed and will be swept: %s", error)
         finally:
             self._storage.close()

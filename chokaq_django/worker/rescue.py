@@ -1,8 +1,8 @@
 """Brings back or buries the jobs of dead workers, without panic.
 
-A rescuer trusts no clock but its own monotonic one. A row is dead when this process saw its heartbeat stand still for the
-whole timeout while it could itself write to the database all the time: an outage, a failover or a stepped database clock
-stops the rescuer's own writes or nobody's heartbeat, and buries nothing.
+A rescuer trusts no clock but its own monotonic one. A row is dead when this process saw its heartbeat stand still for
+the whole timeout while it could itself write to the database all the time: an outage, a failover or a stepped database
+clock stops the rescuer's own writes or nobody's heartbeat, and buries nothing.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Rescuer(Service):
     def _dead_workers(self, storage: Storage) -> tuple[set[str], float]:
         """Workers whose last_seen stood still for WORKER_TIMEOUT, and seconds until the next may be."""
         timeout = self._options.recovery.worker_timeout
-        still = self._workers.still_for({key: seen for key, seen in storage.workers_seen().items()})
+        still = self._workers.still_for(dict(storage.workers_seen()))
         still.pop(self._worker_id, None)
         dead = {str(key) for key, seconds in still.items() if seconds >= timeout} if self._steady() else set()
         waits = [timeout - seconds for seconds in still.values() if 0 < seconds < timeout]
@@ -156,7 +156,8 @@ class Rescuer(Service):
             seconds = still[(row.id, row.claim_number, row.status)]
             alive = row.worker_id in self._known
             if row.status == 1:
-                timeout = recovery.fetched_timeout if alive else 0.0 if row.worker_id in dead else recovery.worker_timeout
+                unseen = 0.0 if row.worker_id in dead else recovery.worker_timeout
+                timeout = recovery.fetched_timeout if alive else unseen
             else:
                 timeout = self._queues.zombie_timeout(row.queue) if alive else recovery.worker_timeout
             if seconds < timeout:
@@ -210,7 +211,7 @@ class Rescuer(Service):
             if self._leading:
                 try:
                     self._storage.resign(LEASE, self._worker_id)
-                except Exception as error:
-                    log_event(logger, logging.INFO, Event.STORAGE_TROUBLE, "The rescue lease runs out by itself: %s", error)
+                except Exception as error:  # noqa: BLE001 - at the end of the process; the lease expires anyway
+                    message = "The rescue lease runs out by itself: %s"
+                    log_event(logger, logging.INFO, Event.STORAGE_TROUBLE, message, error)
             self._storage.close()
-

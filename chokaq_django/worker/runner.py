@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections, transaction
@@ -25,14 +25,13 @@ from .slots import interrupt_thread
 HOUSEKEEPING = 30.0
 
 
-class LeaseLost(Exception):
+class LeaseLostError(Exception):
     """The job was taken over by somebody else while an atomic handler ran: its writes are rolled back."""
 
 
 def bound(execution: Execution, job: Any) -> Callable[[JobContext], Any]:
     """The type's handler with everything but the context filled in."""
-    handler = execution.type.handler
-    assert handler is not None
+    handler = cast("Callable[..., Any]", execution.type.handler)  # jobs without one are never dispatched
     if execution.type.wants_raw:
         return partial(handler, execution.job.type, job)
     return partial(handler, job)
@@ -87,12 +86,11 @@ class Runner:
                 return
             result = self._call(execution, job)
             finished = execution.end()
-        except LeaseLost:
+        except LeaseLostError:
             if execution.end():
                 self._dropped(execution)
             return
-        except BaseException as error:
-            # BaseException: a handler may raise SystemExit, JobCancelled, or be interrupted; the slot must survive all.
+        except BaseException as error:  # noqa: BLE001 - SystemExit, JobCancelled, an interrupt: the slot survives all
             if execution.end():
                 self._finish(execution, error)
             return
@@ -112,10 +110,10 @@ class Runner:
             execution.connection = connection.connection
             result = self._call(execution, job)
             if not execution.end():
-                raise LeaseLost(execution.job.id)
+                raise LeaseLostError(execution.job.id)
             outcome = self._table.succeeded(execution, result)
             if not get_storage(self._alias).settle(self._worker_id, [outcome]):
-                raise LeaseLost(execution.job.id)
+                raise LeaseLostError(execution.job.id)
         execution.connection = None
         return outcome
 
@@ -139,7 +137,7 @@ class Runner:
         token, log_token = set_current(execution.ctx), current_log.set(execution.log)
         try:
             result = await self._acall(execution, job)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as above, and CancelledError: the loop survives all
             if execution.end():
                 self._finish(execution, error)
             await self._close_old_connections()

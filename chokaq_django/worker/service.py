@@ -79,7 +79,7 @@ class Service:
             while self.goes_on():
                 try:
                     self.step()
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - a failing loop logs, backs off and goes on
                     self._failed(error)
                 else:
                     self._recovered()

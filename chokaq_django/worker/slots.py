@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, cast
 
 from django.db import connections
 
@@ -144,8 +144,7 @@ class LoopSlots:
             task.add_done_callback(self._tasks.discard)
 
     async def _one(self, execution: Execution) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
+        loop, task = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task())
         execution.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
         await self._run(execution)  # type: ignore[misc]
         if execution.phase is not Phase.ABANDONED:

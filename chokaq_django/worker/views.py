@@ -127,7 +127,9 @@ class CircuitView:
                 blocked[type_key] = until - now
         return blocked
 
-    def probing(self, policies: Mapping[str, tuple[int, float]], default: tuple[int, float]) -> dict[str, tuple[int, float]]:
+    def probing(
+        self, policies: Mapping[str, tuple[int, float]], default: tuple[int, float]
+    ) -> dict[str, tuple[int, float]]:
         """Type key -> (probe permits, seconds a probe may take), for circuits that are half open or due to be."""
         passed = time.monotonic() - self._read_at
         return {

@@ -154,8 +154,7 @@ class PostgresWaker:
     def _drain(self, listener: PostgresListener) -> list[str]:
         try:
             return listener.drain()
-        except Exception:
-            # The connection is gone: polling goes on, and a new one is tried a little later.
+        except Exception:  # noqa: BLE001 - the connection is gone: polling goes on, a new one is tried a little later
             listener.close()
             self._listener = None
             return []

@@ -83,5 +83,5 @@ def close_connection(raw: Any) -> None:
         else:
             with socket.socket(fileno=os.dup(raw.fileno())) as wire:
                 wire.shutdown(socket.SHUT_RDWR)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the transaction is refused at its end all the same
         logger.info("The connection of an abandoned atomic job could not be cut: %s", error)

@@ -79,7 +79,8 @@ class Command(BaseCommand):
             raise CommandError(f"--queues: {error}") from None
 
     def _run_channels(self, options: dict[str, Any]) -> None:
-        ours = [f"--{name.replace('_', '-')}" for name in ("queues", "strict", "concurrency", "processes", "burst", "max_jobs") if options[name]]
+        names = ("queues", "strict", "concurrency", "processes", "burst", "max_jobs")
+        ours = [f"--{name.replace('_', '-')}" for name in names if options[name]]
         if ours:
             raise CommandError(
                 f"{', '.join(ours)} and channel names do not go together: give queues with --queues to run jobs, or "
