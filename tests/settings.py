@@ -30,7 +30,7 @@ ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 # Small enough that a test sees a whole life in seconds, large enough for a busy machine with two cores.
-CHOKAQ: dict[str, Any] = {
+_OPTIONS: dict[str, Any] = {
     "WORKER": {
         "POLL_INTERVAL": 0.2,
         "IDLE_POLL_INTERVAL": 0.5,
@@ -44,7 +44,8 @@ CHOKAQ: dict[str, Any] = {
 
 # A worker process that a test starts gets the test's own options: sections of CHOKAQ as JSON, merged over the above.
 for _section, _values in json.loads(env.str("CHOKAQ_TEST_OPTIONS", "{}")).items():
-    CHOKAQ[_section] = {**CHOKAQ.get(_section, {}), **_values} if isinstance(_values, dict) else _values
+    _OPTIONS[_section] = {**_OPTIONS.get(_section, {}), **_values} if isinstance(_values, dict) else _values
+CHOKAQ = _OPTIONS
 
 LOGGING = {
     "version": 1,

@@ -34,9 +34,9 @@ sys.exit(0 if Supervisor(programs, print).run() else 1)
 """
 
 
-def start(folder: Path, *more: str, **named: object) -> subprocess.Popen[str]:
+def start(folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-u", "-c", SCRIPT, str(folder), *more]
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **named)
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def pids(folder: Path) -> list[int]:
@@ -73,8 +73,8 @@ def test_nothing_outlives_a_killed_demo(tmp_path: Path) -> None:
 
 def test_a_dead_program_is_started_again(tmp_path: Path) -> None:
     demo = start(tmp_path)
-    first, _child = wait_until(lambda: pids(tmp_path) if len(pids(tmp_path)) == 2 else None)
-    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: len(pids(tmp_path)) == 2, what="the program is up")
+    os.kill(pids(tmp_path)[0], signal.SIGKILL)
     wait_until(lambda: len(pids(tmp_path)) == 4, what="it is started again")
     assert not any(alive(pid) for pid in pids(tmp_path)[:2])
     demo.terminate()
