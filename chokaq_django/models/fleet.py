@@ -77,4 +77,4 @@ class Circuit(models.Model):
         ordering = ["type"]
 
     def __str__(self) -> str:
-        return self.type
+        return str(self.type)

@@ -64,7 +64,7 @@ _plain_factory = logging.getLogRecordFactory()
 
 
 def _record_factory(*args: object, **kwargs: object) -> logging.LogRecord:
-    record = _plain_factory(*args, **kwargs)  # type: ignore[arg-type]
+    record = _plain_factory(*args, **kwargs)
     log = current_log.get()
     if log is not None:
         record.job_id = log.job_id

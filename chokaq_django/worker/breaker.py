@@ -39,7 +39,7 @@ class Breaker:
             return None
         if own is None:
             return self._default
-        return CircuitPolicy(own.failures, float(own.window), float(own.break_), own.probes, float(own.probe_timeout))  # type: ignore[arg-type]
+        return CircuitPolicy(own.failures, float(own.window), float(own.break_), own.probes, float(own.probe_timeout))
 
     def settled(self, execution: Execution) -> None:
         """Count one execution; most need nothing at all."""

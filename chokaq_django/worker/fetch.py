@@ -186,7 +186,7 @@ class Fetcher(Service):
             # A cap counts leases: a capped queue is claimed into free slots only, never into the buffer.
             names = [name for name in names if name not in capped]
         circuit = self._options.circuit
-        own = {t.key: (t.circuit.probes, float(t.circuit.probe_timeout)) for t in registry.types() if t.circuit}  # type: ignore[arg-type]
+        own = {t.key: (t.circuit.probes, float(t.circuit.probe_timeout)) for t in registry.types() if t.circuit}
         return ClaimRequest(
             self._plan.worker_id, names, limit, start, self._plan.strict, capped, self._circuits.blocked(),
             self._circuits.probing(own, (circuit.probes, circuit.probe_timeout)),

@@ -181,8 +181,8 @@ class WorkerProcess:
                 "%d jobs did not stop in time; their crash policy decides: %s",
                 len(self._live), ", ".join(sorted(job_id for job_id, _ in self._live)[:20]),
             )  # fmt: skip
-        for service in (self._watchdog, self._heartbeat, self._registrar):
-            service.stop()
+        for last in (self._watchdog, self._heartbeat, self._registrar):
+            last.stop()
         for service in self._services():
             service.join(2.0)
         self._signals.close()

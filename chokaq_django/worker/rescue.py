@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..conf import Options
 from ..job.attempts import append_attempt
@@ -63,7 +64,7 @@ class Sightings:
     def __init__(self) -> None:
         self._seen: dict[object, Sighting] = {}
 
-    def still_for(self, current: dict[object, object]) -> dict[object, float]:
+    def still_for(self, current: Mapping[Any, object]) -> dict[Any, float]:
         """Update with all current values (things not in it are forgotten); seconds that each has not changed."""
         now = time.monotonic()
         kept = {}

@@ -145,7 +145,11 @@ class LoopSlots:
 
     async def _one(self, execution: Execution) -> None:
         loop, task = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task())
-        execution.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
+
+        def interrupt() -> None:
+            loop.call_soon_threadsafe(task.cancel)
+
+        execution.interrupt = interrupt
         await self._run(execution)  # type: ignore[misc]
         if execution.phase is not Phase.ABANDONED:
             self._done()

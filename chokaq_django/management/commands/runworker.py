@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from chokaq_django.conf import get_options
 from chokaq_django.job.envelope import EnvelopeError, clean_queue
-from chokaq_django.job.registry import registry
+from chokaq_django.job.registry import autodiscover
 from chokaq_django.worker.migrations import wait_until_migrated
 from chokaq_django.worker.process import WorkerPlan
 from chokaq_django.worker.supervisor import Supervisor
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         )
         if plan.strict and not plan.queues:
             raise CommandError("--strict makes the order of --queues binding: name the queues.")
-        registry.autodiscover(handlers=True)
+        autodiscover(handlers=True)
         wait_until_migrated(chokaq.database)
         code = Supervisor(chokaq, plan, options["processes"] or chokaq.worker.processes).run()
         if code:
