@@ -26,7 +26,6 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/djlint --check --lint --quiet chokaq_django example_project
-	$(VENV)/bin/bandit --quiet --recursive --configfile pyproject.toml chokaq_django example_project
 	$(VENV)/bin/python manage.py makemigrations --check --dry-run
 	$(VENV)/bin/python manage.py check --fail-level WARNING
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-SUMMARY = re.compile(r"^=+ (?P<counts>.*\b\d+ [a-z]+.*|no tests ran) in (?P<seconds>[\d.]+)s.*=+$")
+SUMMARY = re.compile(r"^=* ?(?P<counts>.*\b\d+ [a-z]+.*|no tests ran) in [\d.]+s\b.*$")
 NO_TESTS = 5  # pytest's exit code
 
 
