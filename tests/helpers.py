@@ -21,7 +21,9 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def wait_until(predicate: Callable[[], T], deadline: float = 15.0, *, what: str = "", interval: float = 0.02) -> T:
+def wait_until(
+    predicate: Callable[[], T | None], deadline: float = 15.0, *, what: str = "", interval: float = 0.02
+) -> T:
     """The first true value of ``predicate``, asked every ``interval`` seconds; AssertionError after ``deadline`` s.
 
     This is the one place of the suite where time passes without an event: a test waits for a state, never for a time.

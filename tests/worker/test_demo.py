@@ -81,7 +81,7 @@ def test_the_demo_runs_stops_and_goes_on(tmp_path: Path) -> None:
         orders = Order.objects.count()
         demo = Demo(tmp_path)
         demo.address()
-        assert "Log in as admin, as before." in wait_until(lambda: "Log in" in demo.output and demo.output)
+        wait_until(lambda: "Log in as admin, as before." in demo.output, what="it knows its operator")
         wait_until(lambda: Order.objects.count() > orders, 60, what="it goes on with the same data")
         assert demo.interrupt() == 0, demo.output
     except AssertionError as error:
