@@ -8,6 +8,7 @@ when it is zero, so that two spellings of one instant compare unequal as text.
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 from typing import Any
 
 from django.db import models
@@ -20,7 +21,9 @@ class KeyField(models.CharField):  # type: ignore[type-arg]
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
         plain = super().db_type(connection)
         if connection.vendor == "postgresql":
-            return f'{plain} COLLATE "C"'
+            # Not spelled "varchar": Django gives a unique column of that name a second index for LIKE, which "C" makes
+            # superfluous and which every job would pay for.
+            return f'character varying({self.max_length}) COLLATE "C"'
         if connection.vendor == "mysql":
             return f"{plain} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
         if connection.vendor == "microsoft":
@@ -52,6 +55,8 @@ class UTCDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
     """An instant, always aware and in UTC in Python, with six digits of a second in every engine.
 
     It does not depend on USE_TZ: job times are compared by the database clock and mean the same in every project.
+    Expressions are stored and compared as the engine makes them; SQLite's ``Now()`` has three digits only, so values are
+    compared with it to the millisecond.
     """
 
     def get_internal_type(self) -> str:
@@ -86,6 +91,9 @@ class UTCDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
         return as_utc(value) if isinstance(value, dt.datetime) else value
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
+        if isinstance(value, dt.datetime) and value.tzinfo is None and connection.vendor == "postgresql":
+            # Without USE_TZ, Django has the server convert to TIME_ZONE and drops the zone.
+            value = value.replace(tzinfo=zoneinfo.ZoneInfo(connection.timezone_name))
         return from_db(value)
 
 
