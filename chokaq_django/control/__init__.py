@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..storage import BulkResult, Conflict
 from .acts import Operator
-from .fleet import pause_queue, resume_queue, set_queue, stop_worker
+from .fleet import clean_limits, pause_queue, resume_queue, set_queue, stop_worker
 from .jobs import cancel, get, resurrect
 from .view import JobView, Location
 
@@ -22,6 +22,7 @@ __all__ = [
     "Location",
     "Operator",
     "cancel",
+    "clean_limits",
     "get",
     "pause_queue",
     "resume_queue",

@@ -17,7 +17,7 @@ from ..storage import BulkResult, Conflict, get_storage
 from ..storage.contract import QueueRow
 from .acts import PERSON_LIMIT, Operator, audit, authorised, log_act
 
-__all__ = ["pause_queue", "resume_queue", "set_queue", "stop_worker"]
+__all__ = ["clean_limits", "pause_queue", "resume_queue", "set_queue", "stop_worker"]
 
 MOST_WORKERS = 1_000_000
 LONGEST_TIMEOUT = 366 * 86_400
@@ -49,18 +49,29 @@ def set_queue(
     which a running job counts as dead, longer than EXECUTION.HEARTBEAT_MAX. ``execution_timeout``: how long a job may
     run. ``EnvelopeError`` for a bad value.
     """
-    changes: dict[str, Any] = {}
-    if max_workers is not UNSET:
-        changes["max_workers"] = None if max_workers is None else _cap(max_workers)
-    if zombie_timeout is not UNSET:
-        changes["zombie_timeout"] = None if zombie_timeout is None else _zombie_timeout(zombie_timeout)
-    if execution_timeout is not UNSET:
-        changes["execution_timeout"] = (
-            None if execution_timeout is None else _timeout("execution_timeout", execution_timeout)
-        )
+    changes = clean_limits(max_workers=max_workers, zombie_timeout=zombie_timeout, execution_timeout=execution_timeout)
     if not changes:
         raise TypeError("set_queue() needs a limit to set: max_workers, zombie_timeout or execution_timeout")
     return _change_queue("set_queue", name, changes, by, reason, "The queue has these limits already.")
+
+
+def clean_limits(
+    *,
+    max_workers: int | Unset | None = UNSET,
+    zombie_timeout: Duration | Unset | None = UNSET,
+    execution_timeout: Duration | Unset | None = UNSET,
+) -> dict[str, int | float | None]:
+    """The limits of :func:`set_queue` that are given, checked, times in seconds; ``EnvelopeError`` for a bad one."""
+    limits: dict[str, int | float | None] = {}
+    if max_workers is not UNSET:
+        limits["max_workers"] = None if max_workers is None else _cap(max_workers)
+    if zombie_timeout is not UNSET:
+        limits["zombie_timeout"] = None if zombie_timeout is None else _zombie_timeout(zombie_timeout)
+    if execution_timeout is not UNSET:
+        limits["execution_timeout"] = (
+            None if execution_timeout is None else _timeout("execution_timeout", execution_timeout)
+        )
+    return limits
 
 
 def _cap(value: object) -> int:

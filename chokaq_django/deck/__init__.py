@@ -1,0 +1,1 @@
+"""The operator surface inside Django admin."""

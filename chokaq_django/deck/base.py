@@ -1,0 +1,186 @@
+"""What all the admin pages share: reading from the job database, no adding and deleting, verbs by POST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote, unquote
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+
+from ..conf import get_options
+from ..control import BulkResult, Operator
+from .listing import TERM_LIMIT, CappedPaginator
+
+__all__ = ["TableAdmin", "Verb"]
+
+MOST_AT_ONCE = 1_000
+"""Rows of one list action: it runs inside a request."""
+REFUSALS_SHOWN = 5
+
+Act = Callable[[list[str], Operator, str, Mapping[str, str]], BulkResult]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """An act on rows of one table: a list action, and a button on the page of one row where it ``applies``.
+
+    ``act`` gets the keys, the user, the reason and what else the button's form said. It checks the permission itself;
+    ``permission`` (of app ``chokaq``) decides who is offered the act.
+    """
+
+    name: str
+    label: Any
+    many: Any
+    done: Any
+    permission: str
+    applies: Callable[[Any], bool]
+    act: Act
+    dangerous: bool = False
+
+
+class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows of one table in the job database: looked at here, changed only by verbs."""
+
+    verbs: tuple[Verb, ...] = ()
+    literal_lookups: tuple[str, ...] = ()
+    """Columns that a link may filter by, exactly, beside the filters shown."""
+
+    paginator = CappedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+
+    class Media:
+        css = {"all": ["chokaq/admin.css"]}
+
+    # who may ----------------------------------------------------------------------------------------------------------
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("chokaq.view_deck") or super().has_view_permission(request, obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chokaq.cancel")
+
+    def has_resurrect_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chokaq.resurrect")
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chokaq.operate")
+
+    # what is read -----------------------------------------------------------------------------------------------------
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).using(get_options().database)
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        """Only filters on the page: Django would allow any column, a hidden payload's text included."""
+        shown = (getattr(item, "parameter_name", None) for item in self.list_filter)
+        return lookup in self.literal_lookups or lookup in set(shown)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()[:TERM_LIMIT]
+        return (self.search(queryset, term) if term else queryset), False
+
+    def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
+        """The rows that ``term`` means, taken literally."""
+        return rows.filter(**{f"{self.search_fields[0]}__startswith": term})
+
+    # what is done -----------------------------------------------------------------------------------------------------
+
+    @property
+    def actions(self) -> list[Callable[..., None]]:  # type: ignore[override]
+        return [_as_action(verb) for verb in self.verbs]
+
+    def get_urls(self) -> list[URLPattern]:
+        own = []
+        for verb in self.verbs:
+            view = self.admin_site.admin_view(_as_view(self, verb))
+            own.append(path(f"<path:object_id>/{verb.name}/", view, name=self._url_name(verb)))
+        return [*own, *super().get_urls()]
+
+    def _url_name(self, verb: Verb) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{verb.name}"
+
+    def buttons(self, request: HttpRequest, obj: Model) -> list[dict[str, Any]]:
+        """What the page of one row offers this user now."""
+        return [
+            {
+                "name": verb.name,
+                "label": verb.label,
+                "url": reverse(f"{self.admin_site.name}:{self._url_name(verb)}", args=[quote(obj.pk)]),
+                "dangerous": verb.dangerous,
+            }
+            for verb in self.verbs
+            if verb.applies(obj) and request.user.has_perm(f"chokaq.{verb.permission}")
+        ]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if (obj := kwargs.get("obj")) is not None:
+            context |= self.page_context(request, obj)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What the template of one row's page gets beside admin's own."""
+        return {"chokaq_buttons": self.buttons(request, obj)}
+
+    def place_of(self, key: str) -> str:
+        """Where to go after an act on one row."""
+        return reverse(f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(key)])
+
+    def tell(self, request: HttpRequest, verb: Verb, answer: BulkResult) -> None:
+        """Say what an act did, and why not where it did not."""
+        if answer.applied:
+            self.message_user(request, verb.done % {"count": len(answer.applied)}, messages.SUCCESS)
+        if answer.requested:
+            text = _("Asked to stop: %(count)d. Their workers act on it within seconds.")
+            self.message_user(request, text % {"count": len(answer.requested)}, messages.SUCCESS)
+        for refusal in answer.refused[:REFUSALS_SHOWN]:
+            self.message_user(request, f"{refusal.id}: {refusal.reason}", messages.WARNING)
+        if len(answer.refused) > REFUSALS_SHOWN:
+            text = _("%(count)d more were refused.") % {"count": len(answer.refused) - REFUSALS_SHOWN}
+            self.message_user(request, text, messages.WARNING)
+
+
+def _as_action(verb: Verb) -> Callable[..., None]:
+    @admin.action(description=verb.many, permissions=[verb.permission])
+    def action(model_admin: TableAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        keys = [str(key) for key in queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1]]
+        if len(keys) > MOST_AT_ONCE:
+            text = _("At most %(count)d at once: narrow the list, or select fewer.") % {"count": MOST_AT_ONCE}
+            model_admin.message_user(request, text, messages.ERROR)
+            return
+        model_admin.tell(request, verb, verb.act(keys, request.user, "", {}))
+
+    action.__name__ = verb.name
+    return action
+
+
+def _as_view(model_admin: TableAdmin, verb: Verb) -> Callable[..., HttpResponse]:
+    def view(request: HttpRequest, object_id: str) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        key = unquote(object_id)
+        answer = verb.act([key], request.user, request.POST.get("reason", ""), request.POST)
+        model_admin.tell(request, verb, answer)
+        return HttpResponseRedirect(model_admin.place_of(key))
+
+    return view

@@ -1,0 +1,73 @@
+"""What happened to one job: its attempts and the acts of operators, for its page."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..conf import get_options
+from ..job.attempts import read_attempts
+from ..models import AuditEntry, FailureReason
+from .text import duration, moment
+
+__all__ = ["Attempt", "attempts_of", "audit_of"]
+
+MOST_ACTS = 20
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One execution, as text to show. ``error`` and ``lines`` come from the job and may be hidden."""
+
+    number: str
+    outcome: str
+    tone: str
+    worker: str
+    started: str
+    took: str
+    error_type: str
+    error: str
+    lines: list[str] = field(default_factory=list)
+
+
+def attempts_of(log_text: str) -> list[Attempt]:
+    """The attempts kept in a job's row, the latest first."""
+    return [_attempt(entry) for entry in reversed(read_attempts(log_text))]
+
+
+def _attempt(entry: dict[str, Any]) -> Attempt:
+    outcome = str(entry.get("outcome", ""))
+    milliseconds = entry.get("duration_ms")
+    lines = entry.get("log")
+    return Attempt(
+        number=str(entry.get("attempt", "?")),
+        outcome=outcome,
+        tone=_tone(outcome),
+        worker=str(entry.get("worker") or ""),
+        started=moment(_time(entry.get("started"))),
+        took=duration(milliseconds) if isinstance(milliseconds, int) else "",
+        error_type=str(entry.get("error_type") or ""),
+        error=str(entry.get("traceback") or entry.get("message") or ""),
+        lines=[str(line) for line in lines] if isinstance(lines, list) else [],
+    )
+
+
+def _tone(outcome: str) -> str:
+    if outcome.casefold() == "succeeded":
+        return "good"
+    return "bad" if outcome in {reason.label for reason in FailureReason} else "warn"
+
+
+def _time(value: object) -> dt.datetime | None:
+    try:
+        time = dt.datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+
+
+def audit_of(target: str) -> list[AuditEntry]:
+    """The latest acts on a job, queue or worker, newest first."""
+    rows = AuditEntry.objects.using(get_options().database).filter(target=target)
+    return list(rows.order_by("-at", "-id")[:MOST_ACTS])
