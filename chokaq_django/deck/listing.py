@@ -41,7 +41,7 @@ HEAVY = ("payload", "headers", "attempt_log", "result", "error_details", "progre
 _ID_PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{9,25}")
 
 
-class CappedPaginator(Paginator[Any]):
+class CappedPaginator(Paginator):  # type: ignore[type-arg]
     """Counts no further than 10,000 rows; ``capped`` says that there are more."""
 
     @cached_property
