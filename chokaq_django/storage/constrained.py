@@ -1,0 +1,324 @@
+"""The claim when something restricts it: capped queues, blocked types, half-open circuits.
+
+One short READ COMMITTED transaction: lock the cap rows, *then* count what is live, *then* look at candidates. In one
+statement the snapshot would be older than the lock, and a cap of three would let six through.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .circuit_rows import CircuitStatements
+from .circuits import CircuitState
+from .columns import CLAIMED_COLUMNS, HOT, QUEUE, names
+from .contract import Claim, ClaimedJob, ClaimRequest
+from .engine import Row
+
+INSPECT = 1_000
+"""Rows that a claim looks at beyond its limit, at most."""
+FIRST_LOOK = 32
+"""Rows beyond what is needed in the first look at a level; each further look doubles it."""
+LONGEST_SPREAD = 300.0
+"""Seconds over which a long blocked head is spread, at most."""
+PERMIT_WAIT = 5.0
+"""Seconds to leave alone what waits for a probe's answer."""
+
+Pair = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A due Pending row that this transaction has locked. ``overdue``: seconds since it was asked to run."""
+
+    id: str
+    queue: str
+    type: str
+    priority: int
+    run_at: dt.datetime
+    expired: bool
+    overdue: float
+
+
+@dataclass(slots=True)
+class Gate:
+    """What the claim may still take."""
+
+    need: int
+    free: dict[str, int]
+    """Capped queue -> free slots."""
+    blocked: dict[str, float]
+    """Type -> seconds to leave it alone."""
+    permits: dict[str, int]
+    """Half-open type -> free probe permits."""
+    probes: list[Candidate] = field(default_factory=list)
+
+    def room(self, queue: str) -> int:
+        return min(self.need, self.free.get(queue, self.need))
+
+    def restricts_types(self) -> bool:
+        return bool(self.blocked or self.permits)
+
+    def admit(self, row: Candidate) -> bool | None:
+        """True: take it; False: its type is blocked; None: no slot of its queue is left."""
+        if self.room(row.queue) <= 0:
+            return None
+        if not row.expired:  # what will not run needs no permit
+            if row.type in self.blocked:
+                return False
+            if row.type in self.permits:
+                if self.permits[row.type] <= 0:
+                    return False
+                self.permits[row.type] -= 1
+                self.probes.append(row)
+        self.need -= 1
+        if row.queue in self.free:
+            self.free[row.queue] -= 1
+        return True
+
+    def deferrals(self, rows: Sequence[Candidate]) -> list[tuple[str, float]]:
+        """Id -> seconds for blocked rows.
+
+        A few come back when the block ends. A longer head is spread behind it in its order, the wider the longer it
+        waits already: a type that stays blocked is then rewritten ever more rarely, and none comes back more than
+        LONGEST_SPREAD too late.
+        """
+        by_type: dict[str, list[Candidate]] = defaultdict(list)
+        for row in rows:
+            by_type[row.type].append(row)
+        answer = []
+        for type_key, alike in by_type.items():
+            wait = self.blocked.get(type_key, PERMIT_WAIT)
+            for position, row in enumerate(alike):
+                spread = min(LONGEST_SPREAD, max(0.0, row.overdue)) if len(alike) > FIRST_LOOK else 0.0
+                answer.append((row.id, wait + spread * position / len(alike)))
+        return answer
+
+
+class ClaimStatements(CircuitStatements):
+    """Claims; :meth:`_claim_fast` is the engine's own when nothing restricts."""
+
+    def claim(self, request: ClaimRequest) -> Claim:
+        if request.limit <= 0 or not request.queues:
+            return Claim([])
+        if not request.start and request.capped:
+            request.queues = [name for name in request.queues if name not in request.capped]
+        if (request.capped and request.start) or request.blocked or request.probing:
+            return self._unit(lambda: self._claim_constrained(request))
+        return self._claim_fast(request)
+
+    @abstractmethod
+    def _claim_fast(self, request: ClaimRequest) -> Claim:
+        """A claim without caps and restricted types. It begins, commits and retries by itself (``_single``, ``_unit``);
+        it passes over paused and inactive queues."""
+
+    # -- hooks --------------------------------------------------------------------------------------------------------
+
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+        """For each (queue, priority, limit): its first due rows in the order (run_at, id), locked, passing over rows
+        that others have locked. All together in the order (run_at, id)."""
+        found: list[Candidate] = []
+        for queue, priority, limit in wanted:
+            rows = self._query(
+                f"SELECT id, queue, type, priority, run_at, deadline_at, due_at, {self.NOW} FROM {HOT} {self.HINT_SKIP} "
+                f"WHERE status = 0 AND queue = %s AND priority = %s AND run_at <= {self.NOW} "
+                f"ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
+                [queue, priority, limit],
+            )
+            found += map(self._candidate, rows)
+        return sorted(found, key=lambda row: (row.run_at, row.id))
+
+    def _candidate(self, row: Row) -> Candidate:
+        run_at, deadline, due, now = (self._read_instant(value) for value in row[4:8])
+        assert run_at is not None and due is not None and now is not None  # noqa: S101 - never null
+        expired = deadline is not None and deadline < now
+        return Candidate(row[0], row[1], row[2], row[3], run_at, expired, (now - due).total_seconds())
+
+    def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:
+        """Lease Pending rows that this transaction has locked: Processing with ``start``, else Fetched; rows whose
+        deadline has passed Fetched in any case."""
+        among, params = self._among("id", ids)
+        self._execute(f"UPDATE {HOT} SET {self._lease_assignments(start)} WHERE {among}", [worker_id, *params])
+        rows = self._query(f"SELECT {names(CLAIMED_COLUMNS)} FROM {HOT} WHERE {among}", params)
+        return [self._claimed(row, start) for row in rows]
+
+    def _lease_assignments(self, start: bool) -> str:
+        """SQL of the SET list that leases a row to the worker ``%s``."""
+        common = f"worker_id = %s, claim_number = claim_number + 1, updated_at = {self.NOW}"
+        if not start:
+            return f"status = 1, {common}"
+        runs = f"CASE WHEN deadline_at < {self.NOW} THEN"
+        return (
+            f"status = {runs} 1 ELSE 2 END, attempt = attempt + {runs} 0 ELSE 1 END, "
+            f"started_at = {runs} started_at ELSE {self.NOW} END, heartbeat_at = {runs} NULL ELSE {self.NOW} END, {common}"
+        )
+
+    def _claimed(self, row: Row, start: bool) -> ClaimedJob:
+        """A row of CLAIMED_COLUMNS that was just leased."""
+        job = ClaimedJob(*row, expired=False)
+        for name in ("created_at", "started_at", "run_at", "due_at", "deadline_at"):
+            setattr(job, name, self._read_instant(getattr(job, name)))
+        if job.deadline_at is not None:
+            job.expired = job.status == 1 if start else job.deadline_at < self.now()
+        return job
+
+    def _defer(self, delays: Sequence[tuple[str, float]]) -> None:
+        """Move ``run_at`` of locked Pending rows to so many seconds from now; ``due_at`` stays. Rows with nearly equal
+        delays may share one."""
+        ordered = sorted(delays, key=lambda item: item[1])
+        steps = 1 if ordered[0][1] == ordered[-1][1] else 8
+        size = -(-len(ordered) // steps)
+        for first in range(0, len(ordered), size):
+            step = ordered[first : first + size]
+            among, params = self._among("id", [job_id for job_id, _ in step])
+            self._execute(
+                f"UPDATE {HOT} SET run_at = {self._after()}, updated_at = {self.NOW} WHERE {among}",
+                [step[-1][1], *params],
+            )
+
+    def _next_due(self, pairs: Sequence[Pair]) -> float | None:
+        """Seconds until the earliest future row of these pairs, by one seek for each."""
+        soonest: float | None = None
+        for queue, priority in pairs:
+            rows = self._query(
+                f"SELECT run_at, {self.NOW} FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s "
+                f"AND run_at > {self.NOW} ORDER BY run_at {self.LIMIT}",
+                [queue, priority, 1],
+            )
+            for run_at, now in rows:
+                seconds = (self._read_instant(run_at) - self._read_instant(now)).total_seconds()  # type: ignore[operator]
+                soonest = seconds if soonest is None else min(soonest, seconds)
+        return soonest
+
+    # -- the constrained claim ----------------------------------------------------------------------------------------
+
+    def _claim_constrained(self, request: ClaimRequest) -> Claim:
+        free, contended = self._lock_caps(request)
+        circuits, permits, now = self._lock_circuits(request)
+        blocked = {key: wait for key, wait in request.blocked.items() if key not in permits}
+        gate = Gate(request.limit, free, blocked, permits)
+        pairs = self._pairs([name for name in request.queues if gate.room(name) > 0])
+        jobs: list[ClaimedJob] = []
+        deferred = 0
+        budget = request.limit + INSPECT
+        for level in _levels(pairs, request):
+            look = FIRST_LOOK
+            while gate.need > 0 and budget > 0:
+                extra = look if gate.restricts_types() else 0
+                wanted = [(q, p, min(budget, gate.room(q) + extra)) for q, p in level if gate.room(q) > 0]
+                rows = self._candidates(wanted)[:budget] if wanted else []
+                budget -= len(rows)
+                taken, refused = _sift(rows, gate)
+                if taken:
+                    jobs += self._lease(request.worker_id, [row.id for row in taken], start=request.start)
+                if not refused:
+                    break
+                self._defer(gate.deferrals(refused))
+                deferred += len(refused)
+                look *= 2
+            if gate.need <= 0 or budget <= 0:
+                break
+        self._lease_probes(request, gate.probes, circuits, now)
+        in_order(jobs, request)
+        short = len(jobs) < request.limit
+        return Claim(jobs, self._next_due(pairs) if short else None, contended and short, deferred)
+
+    def _lock_caps(self, request: ClaimRequest) -> tuple[dict[str, int], bool]:
+        """Free slots of each capped queue; 0 where another worker holds the cap row, and whether that was so."""
+        names_ = sorted(name for name in request.capped if name in set(request.queues)) if request.start else []
+        free = dict.fromkeys(names_, 0)
+        if not names_:
+            return free, False
+        among, params = self._among("name", names_)
+        sql = f"SELECT name, max_workers FROM {QUEUE} {self.HINT_SKIP} WHERE {among} ORDER BY name {self.LOCK_SKIP}"
+        limits = dict(self._query(sql, params))
+        if len(limits) < len(names_):
+            for name in set(names_) - set(limits):
+                self._insert_unless_there(
+                    QUEUE, ("name", "is_paused", "is_active", "updated_at"), f"%s, %s, %s, {self.NOW}",
+                    [name, False, True],
+                )  # fmt: skip
+        if limits:
+            among, params = self._among("queue", sorted(limits))
+            live = dict(
+                self._query(
+                    f"SELECT queue, COUNT(*) FROM {HOT} WHERE status IN (1, 2) AND {among} GROUP BY queue", params
+                )
+            )
+            for name, limit in limits.items():
+                # The row's own value is newer than the worker's; the request's counts where the row has none.
+                free[name] = max(0, (request.capped[name] if limit is None else limit) - live.get(name, 0))
+        return free, len(limits) < len(names_)
+
+    def _lock_circuits(
+        self, request: ClaimRequest
+    ) -> tuple[dict[str, CircuitState], dict[str, int], dt.datetime | None]:
+        """Lock the half-open circuits: state by type, free permits by type, and the server's now.
+
+        A circuit that another worker has locked has no permit this time; one that has closed meanwhile has no limit.
+        """
+        if not request.probing:
+            return {}, {}, None
+        where, params = self._among("type", sorted(request.probing))
+        locked = self._read_circuits(where, params, lock=self.LOCK_SKIP, hint=self.HINT_SKIP)
+        circuits = {state.type: state for state, _ in locked}
+        permits: dict[str, int] = {}
+        for state, now in locked:
+            free = state.free_permits(request.probing[state.type][0], now)
+            if free is not None:
+                permits[state.type] = free if request.start else 0
+        rest = sorted(set(request.probing) - set(circuits))
+        if rest:
+            where, params = self._among("type", rest)
+            permits |= {state.type: 0 for state, _ in self._read_circuits(where, params) if state.state}
+        return circuits, permits, locked[0][1] if locked else None
+
+    def _lease_probes(
+        self, request: ClaimRequest, probes: Sequence[Candidate], circuits: dict[str, CircuitState],
+        now: dt.datetime | None,
+    ) -> None:  # fmt: skip
+        for row in probes:
+            assert now is not None  # noqa: S101 - a permit comes from a locked circuit
+            circuits[row.type].lease_probe(row.id, request.probing[row.type][1], now)
+        for type_key in sorted({row.type for row in probes}):
+            self._write_circuit(circuits[type_key])
+
+
+def _levels(pairs: Sequence[Pair], request: ClaimRequest) -> Iterator[list[Pair]]:
+    """Groups of pairs, each of which comes wholly before the next: by priority, or by queue first when strict."""
+    place = {name: index for index, name in enumerate(request.queues)}
+    if request.strict:
+        for pair in sorted(pairs, key=lambda pair: (place[pair[0]], -pair[1])):
+            yield [pair]
+        return
+    by_priority: dict[int, list[Pair]] = defaultdict(list)
+    for pair in sorted(pairs, key=lambda pair: place[pair[0]]):
+        by_priority[pair[1]].append(pair)
+    for priority in sorted(by_priority, reverse=True):
+        yield by_priority[priority]
+
+
+def _sift(rows: Sequence[Candidate], gate: Gate) -> tuple[list[Candidate], list[Candidate]]:
+    """Candidates in order -> those to take and those of blocked types that stood before the last one taken."""
+    taken, refused = [], []
+    for row in rows:
+        if gate.need <= 0:
+            break
+        admitted = gate.admit(row)
+        if admitted:
+            taken.append(row)
+        elif admitted is False:
+            refused.append(row)
+    return taken, refused
+
+
+def in_order(jobs: list[ClaimedJob], request: ClaimRequest) -> None:
+    """Sort claimed jobs as they are to run: engines that return updated rows return them in any order."""
+    if request.strict:
+        place = {name: index for index, name in enumerate(request.queues)}
+        jobs.sort(key=lambda job: (place[job.queue], -job.priority, job.run_at, job.id))
+    else:
+        jobs.sort(key=lambda job: (-job.priority, job.run_at, job.id))

@@ -1,0 +1,99 @@
+"""Workers, queues and the leader lease: small tables, the same statements on every engine."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+
+from .columns import LEASE, QUEUE, WORKER, names
+from .contract import QueueRow, WorkerOrders, WorkerRow
+from .engine import Engine, Row, chunks
+
+_WORKER_COLUMNS = tuple(field.name for field in fields(WorkerRow))
+_BEATING = tuple(column for column in _WORKER_COLUMNS if column != "id")
+_QUEUE_COLUMNS = (
+    "name", "is_paused", "is_active", "max_workers", "zombie_timeout", "execution_timeout",
+    "window_start", "window_end", "window_zone",
+)  # fmt: skip
+
+
+class FleetStatements(Engine):
+    """What a worker says about itself, who leads, and the control rows of queues."""
+
+    def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
+        """Insert one row (``values``: the SQL of its values) unless its key exists; whether it was inserted."""
+        first, last = self.INSERT_IGNORE
+        return self._execute(f"{first} {table} ({names(columns)}) VALUES ({values}) {last}", params) > 0
+
+    # -- workers ------------------------------------------------------------------------------------------------------
+
+    def register(self, row: WorkerRow) -> WorkerOrders:
+        return self._unit(lambda: self._register(row))
+
+    def _register(self, row: WorkerRow) -> WorkerOrders:
+        values = astuple(row)
+        changes = ", ".join(f"{column} = %s" for column in _BEATING)
+        if not self._execute(
+            f"UPDATE {WORKER} SET {changes}, last_seen = {self.NOW} WHERE id = %s", [*values[1:], row.id]
+        ):
+            columns = (*_WORKER_COLUMNS, "stop_requested", "started_at", "last_seen")
+            marks = ", ".join(["%s"] * (len(values) + 1))
+            self._insert_unless_there(WORKER, columns, f"{marks}, {self.NOW}, {self.NOW}", [*values, False])
+        orders = self._query(f"SELECT desired_concurrency, stop_requested FROM {WORKER} WHERE id = %s", [row.id])
+        return WorkerOrders(orders[0][0], bool(orders[0][1]))
+
+    def unregister(self, worker_id: str) -> None:
+        self.sweep_workers([worker_id])
+
+    def workers_seen(self) -> dict[str, dt.datetime]:
+        rows = self._single(lambda: self._query(f"SELECT id, last_seen FROM {WORKER}"))
+        return {row[0]: self._read_instant(row[1]) for row in rows}  # type: ignore[misc]
+
+    def sweep_workers(self, ids: Sequence[str]) -> None:
+        for part in chunks(sorted(ids)):
+            condition, params = self._among("id", part)
+            self._unit(lambda c=condition, p=params: self._execute(f"DELETE FROM {WORKER} WHERE {c}", p))  # type: ignore[misc]
+
+    # -- leader lease -------------------------------------------------------------------------------------------------
+
+    def lead(self, name: str, holder: str, ttl: float) -> bool:
+        return self._unit(lambda: self._lead(name, holder, ttl))
+
+    def _lead(self, name: str, holder: str, ttl: float) -> bool:
+        # "term" comes before "holder": MySQL evaluates assignments in their order and would compare with the new one.
+        taken = self._execute(
+            f"UPDATE {LEASE} SET term = CASE WHEN holder = %s THEN term ELSE term + 1 END, holder = %s, "
+            f"expires_at = {self._after()} WHERE name = %s AND (holder = %s OR expires_at <= {self.NOW})",
+            [holder, holder, ttl, name, holder],
+        )
+        return bool(taken) or self._insert_unless_there(
+            LEASE, ("name", "holder", "term", "expires_at"), f"%s, %s, 1, {self._after()}", [name, holder, ttl]
+        )
+
+    def resign(self, name: str, holder: str) -> None:
+        # The row stays: its term must go on growing.
+        sql = f"UPDATE {LEASE} SET expires_at = {self.NOW} WHERE name = %s AND holder = %s"
+        self._unit(lambda: self._execute(sql, [name, holder]))
+
+    # -- queues -------------------------------------------------------------------------------------------------------
+
+    def queues(self) -> list[QueueRow]:
+        rows = self._single(lambda: self._query(f"SELECT {names(_QUEUE_COLUMNS)} FROM {QUEUE} ORDER BY name"))
+        return [self._queue_row(row) for row in rows]
+
+    def _queue_row(self, row: Row) -> QueueRow:
+        start, end, zone = self._read_time(row[6]), self._read_time(row[7]), row[8]
+        window = (start, end, zone) if start is not None and end is not None and zone else None
+        return QueueRow(row[0], bool(row[1]), bool(row[2]), row[3], row[4], row[5], window)
+
+    def seed_queue(self, row: QueueRow) -> None:
+        start, end, zone = row.window or (None, None, None)
+        values = [row.name, row.is_paused, row.is_active, row.max_workers, row.zombie_timeout, row.execution_timeout]
+        columns = (*_QUEUE_COLUMNS, "updated_at")
+        marks = ", ".join(["%s"] * len(_QUEUE_COLUMNS))
+        params = [*values, self._time(start), self._time(end), zone]
+        self._unit(lambda: self._insert_unless_there(QUEUE, columns, f"{marks}, {self.NOW}", params))
+
+    def _time(self, value: dt.time | None) -> object:
+        return self.connection.ops.adapt_timefield_value(value)
