@@ -130,6 +130,7 @@ def _locate(job_id: str, alias: str) -> Location | None:
 
 def _view(row: JobBase, location: Location) -> JobView:
     reason = getattr(row, "failure_reason", None)
+    plain: dict[str, Any] = {name: getattr(row, name, None) for name in _PLAIN}
     return JobView(
         location=location,
         status=_status(row),
@@ -137,7 +138,7 @@ def _view(row: JobBase, location: Location) -> JobView:
         headers=_parsed(row.headers, dict),
         attempts=tuple(read_attempts(row.attempt_log)),
         failure_reason=None if reason is None else FailureReason(reason),
-        **{name: getattr(row, name, None) for name in _PLAIN},
+        **plain,
     )
 
 

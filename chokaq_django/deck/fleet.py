@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -271,7 +272,7 @@ class AuditEntryAdmin(TableAdmin):
 
     @admin.display(description=gettext_lazy("reason"))
     def why(self, obj: Any) -> str:
-        return obj.reason if len(obj.reason) <= 80 else obj.reason[:79] + "…"
+        return Truncator(obj.reason).chars(80)
 
     @admin.display(description=gettext_lazy("target"))
     def target_link(self, obj: Any) -> Shown:

@@ -95,7 +95,7 @@ class JobAdmin(TableAdmin):
     # one job ----------------------------------------------------------------------------------------------------------
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
+        fieldsets: Any = super().get_fieldsets(request, obj)
         if request.user.has_perm("chokaq.view_payload"):
             return fieldsets
         return [
