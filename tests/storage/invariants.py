@@ -1,6 +1,6 @@
 """The rule over all rules: a job is in exactly one table, and no accepted job is ever missing.
 
-Tests that run workers call :func:`assert_one_place` at their end; chaos tests keep a :class:`Sampler` running meanwhile.
+Tests that run workers call :func:`assert_one_place` at their end; chaos tests keep a :class:`Sampler` running.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from chokaq_django.models import JobArchive, JobDLQ, JobHot, JobTrash
 
 _TABLES = [model._meta.db_table for model in (JobHot, JobArchive, JobDLQ, JobTrash)]
 
-# One consistent picture of all tables for the two questions below. SQLite's plain BEGIN is a reader's: it does not queue
-# behind writers, whatever transaction_mode the settings ask for.
+# One consistent picture of all tables for the two questions below. SQLite's plain BEGIN is a reader's: it does not
+# queue behind writers, whatever transaction_mode the settings ask for.
 _BEGIN = {
     "postgresql": ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"],
     "sqlite": ["BEGIN DEFERRED"],
-    "mysql": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"],
+    "mysql": [
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ],
     "microsoft": ["SET TRANSACTION ISOLATION LEVEL SNAPSHOT", "BEGIN TRANSACTION"],
 }
 
@@ -77,8 +80,8 @@ def assert_one_place(expected_total: int | None = None, alias: str = "default") 
 class Sampler(threading.Thread):
     """Looks every ``interval`` seconds while a test tortures the workers, and keeps what it should never have seen.
 
-    ``expected_total``: how many jobs there must be at every look; None: their number may grow but never fall (nothing is
-    trimmed meanwhile). A look that fails because the database is away is counted in ``missed``, not a violation.
+    ``expected_total``: how many jobs there must be at every look; None: their number may grow but never fall (nothing
+    is trimmed meanwhile). A look that fails because the database is away is counted in ``missed``, not a violation.
 
         with Sampler(expected_total=2_000) as sampler:
             ...
@@ -134,5 +137,5 @@ class Sampler(threading.Thread):
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()

@@ -1,17 +1,19 @@
 """What the storage suite shares: a small way to bring jobs into a state, to look at rows, and to run threads.
 
-Everything goes through the contract; only rows are looked at, and made old, through the ORM. Nothing here knows an engine.
+Everything goes through the contract; only rows are looked at, and made old, through the ORM. Nothing here knows an
+engine.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
-from django.db import connections, models
+from django.db import connections, models, transaction
 
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.job.ids import new_id
@@ -190,6 +192,21 @@ def bad_leases(job: ClaimedJob) -> dict[str, tuple[str, Lease]]:
         "another worker": ("worker-2", job.lease),
         "an unknown id": (WORKER, Lease(NOBODY, job.claim_number)),
     }
+
+
+class _UndoneError(Exception):
+    pass
+
+
+@contextmanager
+def undone(using: str = "default") -> Iterator[None]:
+    """A transaction of the caller's, or a savepoint inside one, that ends in an error and is rolled back."""
+    try:
+        with transaction.atomic(using=using):
+            yield
+            raise _UndoneError
+    except _UndoneError:
+        pass
 
 
 def together(count: int, work: Callable[[int, Storage], T], deadline: float = 60.0) -> list[T]:

@@ -1,0 +1,535 @@
+"""The storage against a plain Python model of its three tables, driven in random order with real commits.
+
+Every step asks the storage and the model for the same thing and compares the answers; after every step the tables must
+be what the model says. Old leases are kept and used again at any time, so that each write is also tried by executions
+that lost their job long ago.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from chokaq_django.job.failures import FailureReason
+from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, MetricBucket, Queue
+from chokaq_django.storage import (
+    ClaimRequest,
+    Inserted,
+    Lease,
+    Outcome,
+    OutcomeKind,
+    Storage,
+    get_storage,
+    open_storage,
+)
+from chokaq_django.storage.contract import LiveRow, RescueAction
+
+from .invariants import assert_one_place
+from .support import AWAITING, FETCHED, LOG, NOBODY, PENDING, PROCESSING, committed, new_job
+
+WORKERS = ("worker-1", "worker-2")
+QUEUES = ("a", "b")
+TYPES = ("x.v1", "y.v1")
+BACK = (OutcomeKind.RETRY, OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED)
+UNSTARTED = (OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD)
+CAP = 2
+LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+
+numbers = st.integers(0, 10_000)  # picks from what there is, by remainder
+few = st.lists(numbers, min_size=1, max_size=4)
+
+
+@dataclass
+class Modelled:
+    """One job as the model has it. ``run_at`` is copied from the table after each step: times are the server's."""
+
+    id: str
+    queue: str
+    type: str
+    priority: int
+    key: str | None
+    place: str = "hot"
+    status: int = PENDING
+    worker: str | None = None
+    claim_number: int = 0
+    attempt: int = 0
+    executions: int = 0
+    crash_count: int = 0
+    snooze_count: int = 0
+    generation: int = 0
+    reason: int | None = None
+    cancel_by: str | None = None
+    late: bool = False
+    run_at: dt.datetime = LONG_AGO
+    settled: tuple[int, OutcomeKind, str] | None = None
+    """The settle that brought it where it is, while nothing else has happened to it since."""
+
+    def back(self) -> None:
+        self.status, self.worker, self.settled = PENDING, None, None
+
+    def end(self, place: str, reason: int | None = None) -> None:
+        self.place, self.reason, self.settled = place, reason, None
+
+
+@dataclass
+class Tables:
+    """The model: all jobs ever accepted, every lease ever given, and what the metrics must say."""
+
+    jobs: dict[str, Modelled] = field(default_factory=dict)
+    leases: list[tuple[str, Lease]] = field(default_factory=list)
+    counts: Counter[tuple[int, int]] = field(default_factory=Counter)
+    paused: set[str] = field(default_factory=set)
+
+    def hot(self) -> list[Modelled]:
+        return [job for job in self.jobs.values() if job.place == "hot"]
+
+    def holder(self, key: str | None) -> Modelled | None:
+        return next((job for job in self.hot() if key is not None and job.key == key), None)
+
+    def live(self, queue: str) -> int:
+        return sum(job.queue == queue and job.status in (FETCHED, PROCESSING) for job in self.hot())
+
+    def leased(self, worker: str, lease: Lease, status: int) -> Modelled | None:
+        """The job, if ``lease`` is its lease, held by ``worker`` in ``status``."""
+        job = self.jobs.get(lease.id)
+        if job is None or job.place != "hot" or job.status != status or job.worker != worker:
+            return None
+        return job if job.claim_number == lease.claim_number else None
+
+    def bury(self, job: Modelled, reason: FailureReason) -> None:
+        job.end("dlq", int(reason))
+        self.counts[BucketOutcome.DEAD, int(reason)] += 1
+
+
+class StorageMachine(RuleBasedStateMachine):
+    """The rules. Each worker has a storage of its own: one on a private connection, one on the thread's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Tables()
+        self.private = open_storage()
+        self.storages: dict[str, Storage] = {WORKERS[0]: self.private, WORKERS[1]: get_storage()}
+        self.views: list[LiveRow] = []
+        self.made = 0
+
+    @initialize()
+    def empty(self) -> None:
+        for model in (JobHot, JobArchive, JobDLQ, Queue, MetricBucket):
+            model._default_manager.all().delete()
+
+    def teardown(self) -> None:
+        self.private.close()
+
+    # -- picking -------------------------------------------------------------------------------------------------------
+
+    def pick_jobs(self, picks: list[int]) -> list[Modelled]:
+        every = list(self.model.jobs.values())
+        return list({every[pick % len(every)].id: every[pick % len(every)] for pick in picks}.values())
+
+    def pick_leases(self, picks: list[int]) -> list[tuple[str, Lease]]:
+        """Leases of any age, the newest ones more often, each job at most once."""
+        found: dict[str, tuple[str, Lease]] = {}
+        for pick in picks:
+            recent = self.model.leases[-6:] if pick % 3 else self.model.leases
+            worker, lease = recent[pick % len(recent)]
+            found.setdefault(lease.id, (worker, lease))
+        return list(found.values())
+
+    # -- producing -----------------------------------------------------------------------------------------------------
+
+    @rule(
+        rows=st.lists(
+            st.tuples(
+                st.sampled_from(QUEUES), st.sampled_from(TYPES), st.integers(-1, 1),
+                st.sampled_from([None, None, "k", "K"]), st.sampled_from([0.0, 0.0, 0.0, 3600.0]),
+                st.sampled_from([None, None, 7200.0, -1.0]),
+            ),
+            min_size=1, max_size=4,
+        )
+    )  # fmt: skip
+    def enqueue(self, rows: list[tuple[str, str, int, str | None, float, float | None]]) -> None:
+        new, expected = [], []
+        for queue, type_, priority, key, delay, deadline in rows:
+            self.made += 1
+            job_id = f"01MDE{self.made:021d}"
+            new.append(new_job(id=job_id, queue=queue, type=type_, priority=priority, idempotency_key=key, delay=delay,
+                               deadline_after=deadline))  # fmt: skip
+            holder = self.model.holder(key)
+            expected.append(Inserted(holder.id, False) if holder else Inserted(job_id, True))
+            if holder is None:
+                self.model.jobs[job_id] = Modelled(job_id, queue, type_, priority, key, late=deadline == -1.0)
+        assert self.storages[WORKERS[1]].enqueue(new) == expected
+
+    # -- working -------------------------------------------------------------------------------------------------------
+
+    @rule(
+        worker=st.sampled_from(WORKERS), queues=st.sampled_from([("a",), ("b", "a"), ("a", "b"), ("b", "nothing")]),
+        limit=st.integers(1, 5), start=st.booleans(), strict=st.booleans(),
+        capped=st.sampled_from([(), (), ("a",), QUEUES]), blocked=st.sampled_from([None, None, None, "y.v1"]),
+    )  # fmt: skip
+    def claim(
+        self, worker: str, queues: tuple[str, ...], limit: int, start: bool, strict: bool, capped: tuple[str, ...],
+        blocked: str | None,
+    ) -> None:  # fmt: skip
+        now = self.storages[worker].now()
+        request = ClaimRequest(
+            worker, queues, limit, start=start, strict=strict, capped=dict.fromkeys(capped, CAP),
+            blocked={blocked: 3600.0} if blocked else {},
+        )  # fmt: skip
+        claim = self.storages[worker].claim(request)
+
+        due = [
+            job for job in self.model.hot()
+            if job.status == PENDING and job.queue in set(queues) - self.model.paused and job.run_at <= now
+        ]  # fmt: skip
+        due.sort(key=lambda job: (queues.index(job.queue) if strict else 0, -job.priority, job.run_at, job.id))
+        expected: list[Modelled] = []
+        free = {queue: max(0, CAP - self.model.live(queue)) if start else 0 for queue in capped}
+        for job in due:
+            if job.type != blocked and len(expected) < limit and free.get(job.queue, 1):
+                expected.append(job)
+                if job.queue in free:
+                    free[job.queue] -= 1
+        got = [job.id for job in claim.jobs]
+        wanted = [job.id for job in expected]
+        if claim.deferred:  # what it met first was in the way: it may bring less, never out of order
+            assert blocked
+            assert got == wanted[: len(got)]
+        else:
+            assert got == wanted
+        assert claim.next_due is None or claim.next_due > 0
+        for claimed in claim.jobs:
+            job = self.model.jobs[claimed.id]
+            job.status = PROCESSING if start and not job.late else FETCHED
+            job.worker, job.claim_number, job.settled = worker, job.claim_number + 1, None
+            if job.status == PROCESSING:
+                job.attempt += 1
+                job.executions += 1
+            assert (claimed.status, claimed.expired) == (job.status, job.late)
+            assert (claimed.claim_number, claimed.attempt) == (job.claim_number, job.attempt)
+            self.model.leases.append((worker, claimed.lease))
+
+    @precondition(lambda self: self.model.leases)
+    @rule(picks=few, worker=st.sampled_from([None, None, None, *WORKERS]))
+    def start(self, picks: list[int], worker: str | None) -> None:
+        for holder, leases in self._by_worker(picks, worker).items():
+            reply = self.storages[holder].start(holder, leases)
+            started, expired, released = set(), set(), set()
+            for lease in leases:
+                job = self.model.leased(holder, lease, FETCHED)
+                if job is None:
+                    continue
+                if job.queue in self.model.paused:
+                    released.add(job.id)
+                    job.back()
+                elif job.late:
+                    expired.add(job.id)
+                else:
+                    started.add(job.id)
+                    job.status = PROCESSING
+                    job.attempt += 1
+                    job.executions += 1
+            own = self._still_running(holder, leases)
+            assert started <= set(reply.started) <= started | own
+            # A late job of a paused queue may be told either way, as long as nothing starts.
+            both = {job_id for job_id in released if self.model.jobs[job_id].late}
+            assert (reply.expired - both, reply.released - both) == (expired, released - both)
+            for job_id in both & reply.expired:
+                self.model.jobs[job_id].status, self.model.jobs[job_id].worker = FETCHED, holder
+
+    def _still_running(self, worker: str, leases: list[Lease]) -> set[str]:
+        """What a repeated start may find as its own work."""
+        return {lease.id for lease in leases if self.model.leased(worker, lease, PROCESSING)}
+
+    @precondition(lambda self: self.model.leases)
+    @rule(picks=few, worker=st.sampled_from([None, None, None, *WORKERS]), delay=st.sampled_from([0.0, 3600.0]))
+    def release(self, picks: list[int], worker: str | None, delay: float) -> None:
+        for holder, leases in self._by_worker(picks, worker).items():
+            applied = self.storages[holder].release(holder, leases, delay)
+            expected, unsure = set(), set()
+            for lease in leases:
+                job = self.model.leased(holder, lease, FETCHED)
+                if job is not None:
+                    expected.add(job.id)
+                    job.back()
+                elif self._is_pending_of(lease):
+                    unsure.add(lease.id)  # given back before, by this lease or otherwise: nothing changes
+            assert expected <= applied <= expected | unsure
+
+    def _is_pending_of(self, lease: Lease) -> bool:
+        job = self.model.jobs[lease.id]
+        return job.place == "hot" and job.status == PENDING and job.claim_number == lease.claim_number
+
+    @precondition(lambda self: self.model.leases)
+    @rule(
+        picks=few, kinds=st.lists(st.sampled_from(OutcomeKind), min_size=4, max_size=4),
+        worker=st.sampled_from([None, None, None, None, *WORKERS]), delay=st.sampled_from([0.0, 3600.0]),
+        again=st.booleans(), stranger=st.booleans(),
+    )  # fmt: skip
+    def settle(
+        self, picks: list[int], kinds: list[OutcomeKind], worker: str | None, delay: float, again: bool, stranger: bool
+    ) -> None:  # fmt: skip
+        for holder, leases in self._by_worker(picks, worker).items():
+            outcomes = [self._outcome(lease, kind, delay) for lease, kind in zip(leases, kinds, strict=False)]
+            if stranger:
+                outcomes.append(self._outcome(Lease(NOBODY, 1), OutcomeKind.SUCCEEDED, 0.0))
+            for _ in range(2 if again else 1):
+                applied = self.storages[holder].settle(holder, outcomes)
+                sure, unsure = set(), set()
+                for made in outcomes:
+                    verdict = self._settle(holder, made)
+                    if verdict:
+                        sure.add(made.id)
+                    elif verdict is None:
+                        unsure.add(made.id)
+                assert sure <= applied <= sure | unsure
+
+    def _outcome(self, lease: Lease, kind: OutcomeKind, delay: float) -> Outcome:
+        job = self.model.jobs.get(lease.id)
+        reasons = {OutcomeKind.DEAD: FailureReason.FATAL_ERROR, OutcomeKind.UNSTARTED_DEAD: FailureReason.UNKNOWN_TYPE,
+                   OutcomeKind.EXPIRED: FailureReason.EXPIRED}  # fmt: skip
+        return Outcome(lease.id, lease.claim_number, kind, job.queue if job else "a", job.type if job else "x.v1", LOG,
+                       duration_ms=5, wait_ms=3, delay=delay, reason=reasons.get(kind))  # fmt: skip
+
+    def _settle(self, worker: str, made: Outcome) -> bool | None:
+        """Settles in the model. True: it applies, or has applied before; False: a conflict; None: it changes nothing,
+        and the contract leaves open whether a row that is where it wanted it counts as its own work."""
+        job = self.model.jobs.get(made.id)
+        if job is None:
+            return False
+        kind, number = made.kind, made.claim_number
+        status = FETCHED if kind in UNSTARTED else PROCESSING
+        if self.model.leased(worker, Lease(made.id, number), status) is None:
+            if job.settled == (number, kind, worker):
+                return True
+            place = "archive" if kind is OutcomeKind.SUCCEEDED else "hot" if kind in BACK else "dlq"
+            there = job.place == place and (place != "hot" or job.status == PENDING)
+            return None if there and job.claim_number == number else False
+        if kind is OutcomeKind.SUCCEEDED:
+            job.end("archive")
+            self.model.counts[BucketOutcome.SUCCEEDED, -1] += 1
+        elif kind in BACK:
+            job.back()
+            if kind is OutcomeKind.RETRY:
+                self.model.counts[BucketOutcome.RETRIED, -1] += 1
+            else:
+                job.attempt -= 1
+                job.snooze_count += kind is OutcomeKind.SNOOZED
+        else:
+            assert made.reason is not None
+            self.model.bury(job, made.reason)
+        job.settled = (number, kind, worker)
+        return True
+
+    @precondition(lambda self: self.model.leases)
+    @rule(picks=few, worker=st.sampled_from([None, None, *WORKERS]))
+    def heartbeat(self, picks: list[int], worker: str | None) -> None:
+        for holder, leases in self._by_worker(picks, worker).items():
+            reply = self.storages[holder].heartbeat(holder, leases)
+            alive = [job for lease in leases if (job := self.model.leased(holder, lease, PROCESSING))]
+            assert reply.lost == {lease.id for lease in leases} - {job.id for job in alive}
+            assert reply.cancels == {job.id: job.cancel_by for job in alive if job.cancel_by}
+
+    def _by_worker(self, picks: list[int], impostor: str | None) -> dict[str, list[Lease]]:
+        """Leases to use, by who uses them: their holders, or an impostor who uses them all."""
+        by_worker: dict[str, list[Lease]] = {}
+        for holder, lease in self.pick_leases(picks):
+            by_worker.setdefault(impostor or holder, []).append(lease)
+        return by_worker
+
+    # -- operators -----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=few, by=st.sampled_from(["ada", "grace"]))
+    def cancel(self, picks: list[int], by: str) -> None:
+        jobs = self.pick_jobs(picks)
+        result = self.storages[WORKERS[1]].cancel([job.id for job in jobs], by)
+        applied, requested, refused = [], [], []
+        for job in jobs:
+            if job.place != "hot":
+                refused.append(job.id)
+            elif job.status == PROCESSING:
+                requested.append(job.id)
+                job.cancel_by = by
+            else:
+                applied.append(job.id)
+                self.model.bury(job, FailureReason.CANCELLED)
+        assert sorted(result.applied) == sorted(applied)
+        assert sorted(result.requested) == sorted(requested)
+        assert sorted(conflict.id for conflict in result.refused) == sorted(refused)
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=few, policy=st.sampled_from(["skip", "drop"]), priority=st.sampled_from([None, 1]))
+    def resurrect(self, picks: list[int], policy: str, priority: int | None) -> None:
+        jobs = self.pick_jobs(picks)
+        storage = self.storages[WORKERS[1]]
+        result = storage.resurrect([job.id for job in jobs], "ada", priority=priority, on_key_conflict=policy)
+        answered = set(result.applied)
+        assert answered | {conflict.id for conflict in result.refused} == {job.id for job in jobs}
+        assert len(result.applied) + len(result.refused) == len(jobs)
+        # Of several dead jobs of one key, which one gets it is open; that exactly one does is not.
+        dead = [job for job in jobs if job.place == "dlq"]
+        held = {job.key for job in dead if self.model.holder(job.key)}
+        kept = dict(JobHot.objects.filter(pk__in=[job.id for job in dead]).values_list("pk", "idempotency_key"))
+        for job in dead:
+            if policy == "skip" and job.key in held:
+                assert job.id not in answered
+            elif job.key is None or policy == "drop":
+                assert job.id in answered
+            if job.id in answered:
+                if kept[job.id] != job.key:
+                    assert policy == "drop"
+                    assert kept[job.id] is None
+                job.key = kept[job.id]
+                job.place, job.status, job.worker, job.reason = "hot", PENDING, None, None
+                job.settled, job.cancel_by, job.late = None, None, False
+                job.attempt, job.executions, job.crash_count, job.snooze_count = 0, 0, 0, 0
+                job.generation += 1
+                job.priority = job.priority if priority is None else priority
+        for key in {job.key for job in dead} - {None}:
+            assert self.model.holder(key), "somebody holds the key now"
+        assert answered <= {job.id for job in dead}
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def pause_or_resume(self, queue: str) -> None:
+        self.model.paused ^= {queue}
+        now = self.storages[WORKERS[1]].now()
+        switch = {"is_paused": queue in self.model.paused, "updated_at": now}
+        Queue.objects.update_or_create(name=queue, defaults=switch)
+
+    # -- crashes, recovery and time ------------------------------------------------------------------------------------
+
+    @rule()
+    def look_at_live_rows(self) -> None:
+        """A rescuer looks; it acts on what it saw at any later step."""
+        self.views += self.storages[WORKERS[0]].live_rows()
+        del self.views[:-8]
+        live = {job.id: job for job in self.model.hot() if job.status in (FETCHED, PROCESSING)}
+        found = {row.id: row for row in self.storages[WORKERS[1]].live_rows()}
+        assert found.keys() == live.keys()
+        for row in found.values():
+            job = live[row.id]
+            assert (row.status, row.worker_id, row.claim_number) == (job.status, job.worker, job.claim_number)
+
+    @precondition(lambda self: self.views)
+    @rule(picks=few, to=st.sampled_from(["pending", "dlq"]))
+    def rescue(self, picks: list[int], to: str) -> None:
+        views = list({view.id: view for view in (self.views[pick % len(self.views)] for pick in picks)}.values())
+        current = {row.id: row for row in self.storages[WORKERS[0]].live_rows()}
+        expected = set()
+        for view in views:
+            row = current.get(view.id)
+            if row and (row.claim_number, row.status, row.seen) == (view.claim_number, view.status, view.seen):
+                expected.add(view.id)
+        actions = [
+            RescueAction(view, "pending" if view.status == FETCHED else to, LOG, crashed=view.status == PROCESSING,
+                         reason=FailureReason.ZOMBIE)
+            for view in views
+        ]  # fmt: skip
+        assert self.storages[WORKERS[0]].rescue(actions) == expected
+        for action in actions:
+            if action.row.id not in expected:
+                continue
+            job = self.model.jobs[action.row.id]
+            job.crash_count += action.crashed
+            if job.cancel_by:
+                self.model.bury(job, FailureReason.CANCELLED)
+            elif action.to == "dlq":
+                self.model.bury(job, FailureReason.ZOMBIE)
+            else:
+                job.back()
+
+    @rule(limit=st.integers(1, 3))
+    def expire(self, limit: int) -> None:
+        late = {job.id for job in self.model.hot() if job.status == PENDING and job.late}
+        assert self.storages[WORKERS[0]].expire(limit) == min(limit, len(late))
+        gone = late - set(JobHot.objects.filter(pk__in=late).values_list("pk", flat=True))
+        assert len(gone) == min(limit, len(late))
+        for job_id in gone:
+            self.model.bury(self.model.jobs[job_id], FailureReason.EXPIRED)
+
+    @rule()
+    def delays_pass(self) -> None:
+        now = self.storages[WORKERS[1]].now()
+        JobHot.objects.filter(status=PENDING, run_at__gt=now).update(run_at=now - dt.timedelta(seconds=1))
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=few)
+    def deadlines_pass(self, picks: list[int]) -> None:
+        now = self.storages[WORKERS[1]].now()
+        for job in self.pick_jobs(picks):
+            if JobHot.objects.filter(pk=job.id).update(deadline_at=now - dt.timedelta(seconds=1)):
+                job.late = True
+
+    # -- what must hold after every step -------------------------------------------------------------------------------
+
+    @invariant()
+    def tables_are_what_the_model_says(self) -> None:
+        common = ("pk", "claim_number", "attempt", "generation", "crash_count", "snooze_count", "idempotency_key")
+        found: dict[str, tuple[Any, ...]] = {}
+        for place, model, own in (
+            ("hot", JobHot, ("status", "worker_id", "cancel_requested_by")),
+            ("archive", JobArchive, ()),
+            ("dlq", JobDLQ, ("failure_reason",)),
+        ):
+            for values in model._default_manager.values_list(*common, *own):
+                assert values[0] not in found, f"{values[0]} is in two tables"
+                found[values[0]] = (place, *values[1:])
+        expected = {}
+        for job in self.model.jobs.values():
+            own_values: tuple[Any, ...] = {
+                "hot": (job.status, job.worker, job.cancel_by), "archive": (), "dlq": (job.reason,),
+            }[job.place]  # fmt: skip
+            expected[job.id] = (
+                job.place, job.claim_number, job.attempt, job.generation, job.crash_count, job.snooze_count, job.key,
+                *own_values,
+            )  # fmt: skip
+            assert job.attempt <= job.executions
+        assert found == expected
+
+    @invariant()
+    def times_are_copied(self) -> None:
+        for job_id, run_at in JobHot.objects.values_list("pk", "run_at"):
+            self.model.jobs[job_id].run_at = run_at
+
+    @invariant()
+    def nothing_is_lost_and_keys_are_single(self) -> None:
+        assert_one_place(len(self.model.jobs))
+        keys = [job.key for job in self.model.hot() if job.key is not None]
+        assert len(keys) == len(set(keys))
+        assert not JobHot.objects.filter(status=AWAITING).exists()
+
+    @invariant()
+    def metrics_count_what_was_settled(self) -> None:
+        sums: Counter[tuple[int, int]] = Counter()
+        for outcome, reason, count in MetricBucket.objects.values_list("outcome", "reason", "count"):
+            sums[outcome, reason] += count
+        assert sums == self.model.counts
+
+
+@committed
+def test_the_storage_does_what_the_model_does() -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        StorageMachine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            database=None,
+            print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+        ),
+    )
