@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import itertools
 
@@ -379,6 +380,20 @@ def test_a_blocked_type_that_is_not_there_costs_nothing(jobs: Jobs) -> None:
     job_id = jobs.one()
     claim = jobs.claim(blocked={"partner.call.v1": 30.0})
     assert (ids(claim.jobs), claim.deferred) == ([job_id], 0)
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_a_claim_leaves_its_request_as_it_was(jobs: Jobs, storage: Storage, start: bool) -> None:
+    """A worker may keep one request and use it again."""
+    jobs.add(2)
+    jobs.add(2, queue="capped", type="partner.call.v1")
+    request = ClaimRequest(
+        WORKER, ["capped", "mail"], 1, start=start, capped={"capped": 1}, blocked={"x.v1": 5.0},
+        probing={"partner.call.v1": (1, 30.0)},
+    )  # fmt: skip
+    before = copy.deepcopy(request)
+    storage.claim(request)
+    assert request == before
 
 
 # -- pending_queues ----------------------------------------------------------------------------------------------------
