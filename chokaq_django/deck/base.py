@@ -11,6 +11,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from ..conf import get_options
@@ -101,6 +102,10 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         """The rows that ``term`` means, taken literally."""
         return rows.filter(**{f"{self.search_fields[0]}__startswith": term})
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        title = capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     # what is done -----------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,13 @@ class LimitsForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Queue
         fields = ("max_workers", "execution_timeout", "zombie_timeout")
+        help_texts = {
+            "max_workers": gettext_lazy("At most this many of its jobs at once, in the whole fleet. Empty: no limit."),
+            "execution_timeout": gettext_lazy("Seconds a job may run. Empty: as its type or the settings say."),
+            "zombie_timeout": gettext_lazy(
+                "Seconds without a heartbeat after which a running job counts as dead. Empty: as the settings say."
+            ),
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -266,7 +273,7 @@ class AuditEntryAdmin(TableAdmin):
     what = text_column("action", gettext_lazy("act"))
     target_column = key_column("target", gettext_lazy("target"))
     by_column = text_column("by", gettext_lazy("by"))
-    age = age_column("at", gettext_lazy("when"), sortable=True)
+    age = age_column("at", gettext_lazy("when"), ordering="at")
     at_text = moment_field("at", gettext_lazy("when"))
     details_text = json_field("details", gettext_lazy("details"))
 

@@ -32,7 +32,6 @@ from .columns import (
     moment_field,
     status_badge,
     tags_field,
-    text_column,
 )
 from .history import attempts_of, audit_of
 from .listing import JobChangeList, PeriodFilter, QueueFilter, ReasonFilter, StatusFilter, TypeFilter, search_jobs
@@ -63,12 +62,9 @@ class JobAdmin(TableAdmin):
     payload_hidden = hidden_field(gettext_lazy("payload"))
     headers_text = json_field("headers", gettext_lazy("headers"))
     tags_text = tags_field
-    queue_column = text_column("queue", gettext_lazy("queue"))
-    priority_column = text_column("priority", gettext_lazy("priority"))
     worker = key_column("worker_id", gettext_lazy("worker"))
     idempotency = key_column("idempotency_key", gettext_lazy("idempotency key"))
     concurrency = key_column("concurrency_key", gettext_lazy("concurrency key"))
-    created_age = age_column("created_at", gettext_lazy("created"))
     due_age = age_column("due_at", gettext_lazy("due"))
     created = moment_field("created_at", gettext_lazy("created"))
     due = moment_field("due_at", gettext_lazy("asked to run"))
@@ -76,9 +72,14 @@ class JobAdmin(TableAdmin):
     started = moment_field("started_at", gettext_lazy("started"))
     deadline = moment_field("deadline_at", gettext_lazy("deadline"))
 
-    @admin.display(description=gettext_lazy("job"), ordering="id")
+    @admin.display(description=gettext_lazy("job"))
     def job(self, obj: Any) -> SafeString:
         return format_html('{}<span class="chokaq-key chokaq-under">{}</span>', obj.type, obj.pk)
+
+    @admin.display(description=gettext_lazy("queue"))
+    def place(self, obj: Any) -> SafeString:
+        priority = _("priority %(number)d") % {"number": obj.priority}
+        return format_html('{}<span class="chokaq-under">{}</span>', obj.queue, priority)
 
     @admin.display(description=gettext_lazy("attempts"))
     def attempts_used(self, obj: Any) -> str:
@@ -135,7 +136,7 @@ class JobAdmin(TableAdmin):
 
 
 class ActiveJobAdmin(JobAdmin):
-    list_display = ("job", "queue_column", "status_text", "priority_column", "attempts_used", "due_age", "created_age")
+    list_display = ("job", "place", "status_text", "attempts_used", "due_age")
     list_filter = (StatusFilter, QueueFilter)
     ordering = ("-id",)
     fieldsets = (
@@ -169,7 +170,7 @@ class ActiveJobAdmin(JobAdmin):
         elif obj.status == JobStatus.PENDING and obj.run_at > timezone.now():
             label = _("Scheduled")
         elif obj.status == JobStatus.PROCESSING and obj.progress is not None:
-            label = _("Processing, %(percent)d %%") % {"percent": obj.progress}
+            label = _("Processing %(percent)d %%") % {"percent": obj.progress}
         shown = status_badge(obj.status, label)
         if obj.cancel_requested_at is None:
             return shown
@@ -190,7 +191,7 @@ class ActiveJobAdmin(JobAdmin):
 
 
 class ArchivedJobAdmin(JobAdmin):
-    list_display = ("job", "queue_column", "finished_age", "ran_for", "waited", "attempts_used")
+    list_display = ("job", "place", "ran_for", "waited", "attempts_used", "finished_age")
     list_filter = (PeriodFilter, QueueFilter, TypeFilter)
     ordering = ("-finished_at", "-id")
     period_field = "finished_at"
@@ -203,7 +204,7 @@ class ArchivedJobAdmin(JobAdmin):
         (gettext_lazy("Keys and people"), {"fields": _WHO}),
     )
 
-    finished_age = age_column("finished_at", gettext_lazy("finished"), sortable=True)
+    finished_age = age_column("finished_at", gettext_lazy("finished"), ordering="finished_at")
     finished = moment_field("finished_at", gettext_lazy("finished"))
     ran_for = duration_field("duration_ms", gettext_lazy("ran for"))
     waited = duration_field("wait_ms", gettext_lazy("waited"))
@@ -216,7 +217,7 @@ class ArchivedJobAdmin(JobAdmin):
 
 
 class DeadJobAdmin(JobAdmin):
-    list_display = ("job", "queue_column", "status_text", "reason", "error", "attempts_used", "failed_age")
+    list_display = ("job", "place", "status_and_reason", "error", "failed_age")
     list_filter = (PeriodFilter, ReasonFilter, QueueFilter, TypeFilter)
     literal_lookups = ("fingerprint",)
     ordering = ("-failed_at", "-id")
@@ -244,7 +245,7 @@ class DeadJobAdmin(JobAdmin):
         ),
     )
 
-    failed_age = age_column("failed_at", gettext_lazy("died"), sortable=True)
+    failed_age = age_column("failed_at", gettext_lazy("died"), ordering="failed_at")
     failed = moment_field("failed_at", gettext_lazy("died"))
     error_hidden = hidden_field(gettext_lazy("error"))
 
@@ -255,6 +256,10 @@ class DeadJobAdmin(JobAdmin):
     @admin.display(description=gettext_lazy("reason"))
     def reason(self, obj: Any) -> str:
         return FailureReason(obj.failure_reason).label
+
+    @admin.display(description=gettext_lazy("status"))
+    def status_and_reason(self, obj: Any) -> SafeString:
+        return format_html('{}<span class="chokaq-under">{}</span>', self.status_text(obj), self.reason(obj))
 
     @admin.display(description=gettext_lazy("error"))
     def error(self, obj: Any) -> Shown:

@@ -35,6 +35,7 @@ __all__ = [
 MOST_COUNTED = 10_000
 MOST_CHOICES = 100
 TERM_LIMIT = 255
+RESERVED = (FailureReason.CIRCUIT_BREAKER_OPEN, FailureReason.REJECTED, FailureReason.TRANSIENT)
 HEAVY = ("payload", "headers", "attempt_log", "result", "error_details", "progress_message")
 """Columns that may hold a megabyte each and that no list shows."""
 
@@ -154,7 +155,7 @@ class ReasonFilter(admin.SimpleListFilter):
     parameter_name = "reason"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(reason.name.lower(), reason.label) for reason in FailureReason]
+        return [(reason.name.lower(), reason.label) for reason in FailureReason if reason not in RESERVED]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         name = (self.value() or "").upper()
