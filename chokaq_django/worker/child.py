@@ -1,4 +1,8 @@
-"""The main thread of one worker process: waits for signals, for its supervisor's end, and for the worker's own wish."""
+"""The main thread of one worker process: waits for signals, for its supervisor's end, and for the worker's own wish.
+
+SIGTERM means stop gracefully, however often it comes: a service manager may send it to the whole process group while
+the supervisor passes it on as well. "At once" is the supervisor's to say, by SIGQUIT; without one, a second signal.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,33 @@ from ..conf import Options
 from .process import WorkerPlan, WorkerProcess
 
 STOPPED, RECYCLE = 0, 75
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 class Child:
     """Runs a :class:`WorkerProcess` until SIGTERM, SIGINT, the end of the supervisor, or its own stop."""
 
     def __init__(self, options: Options, plan: WorkerPlan, supervisor: int | None) -> None:
-        """``supervisor``: the read end of a pipe that closes when the supervisor dies."""
+        """``supervisor``: the read end of a pipe that closes when the supervisor dies.
+
+        It forks with the signals of :data:`STOP_SIGNALS` blocked; from here on they are heard.
+        """
         self._signals = 0
+        self._at_once = False
         self._supervisor = supervisor
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
+        self._listen()
         self._process = WorkerProcess(options, plan, self._poke)
+
+    def _listen(self) -> None:
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGQUIT, self._on_signal)
+        # With a supervisor, Ctrl-C reaches it too, and it tells us.
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self._supervisor is not None else self._on_signal)
+        # Before any thread or process is made here: they would inherit the blocked signals.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def _poke(self) -> None:
         try:
@@ -34,13 +52,12 @@ class Child:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # Only a flag and a byte: a handler that took a lock could wait for the very code it interrupts.
         self._signals += 1
+        if number == signal.SIGQUIT or (self._supervisor is None and self._signals > 1):
+            self._at_once = True
         self._poke()
 
     def run(self) -> int:
         """Until the end; the exit code."""
-        signal.signal(signal.SIGTERM, self._on_signal)
-        # With a supervisor, Ctrl-C reaches it too, and it tells us: counting both would read as "at once".
-        signal.signal(signal.SIGINT, signal.SIG_IGN if self._supervisor is not None else self._on_signal)
         self._process.start()
         watched = [self._read] + ([self._supervisor] if self._supervisor is not None else [])
         while not self._signals and not self._process.stop_requested:
@@ -51,7 +68,7 @@ class Child:
                 os.read(self._read, 4096)
             except BlockingIOError:
                 pass
-        complete = self._process.shutdown(hurry=lambda: self._signals > 1)
+        complete = self._process.shutdown(hurry=lambda: self._at_once)
         if self._process.recycle and not self._signals:
             return RECYCLE
-        return STOPPED if complete or not self._signals > 1 else 1
+        return STOPPED if complete or not self._at_once else 1

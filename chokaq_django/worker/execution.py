@@ -63,6 +63,7 @@ class Execution:
         "connection",
         "ctx",
         "interrupt",
+        "interrupted",
         "is_probe",
         "job",
         "log",
@@ -94,6 +95,8 @@ class Execution:
         self.verdict = Verdict.NEUTRAL
         self.interrupt: Callable[[], None] | None = None
         """Stops the user code from outside, where that is possible: cancels the task, raises in the thread."""
+        self.interrupted = False
+        """It was stopped from outside: its thread is not used again."""
         self.connection: object | None = None
         """The raw database connection of an atomic job while it runs."""
         self._lock = threading.Lock()
@@ -162,6 +165,7 @@ class Execution:
             if interrupt is not None:
                 # Inside the lock: user code cannot end between the check and the interrupt, so that an exception raised
                 # in a thread never hits the next job of that thread.
+                self.interrupted = True
                 interrupt()
         log_event(
             logger, logging.INFO, Event.JOB_CANCEL_REQUESTED,

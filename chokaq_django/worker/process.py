@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import __version__
+from .. import __version__, wake
 from ..conf import Options
 from ..job import signals
 from ..job.definition import JobType
@@ -185,7 +185,10 @@ class WorkerProcess:
             last.stop()
         for service in self._services():
             service.join(2.0)
+        self._threads.close()
+        self._loop.close()
         self._signals.close()
+        wake.unsubscribe(self.options.database, self._waker.set)
         self._waker.close()
         log_event(
             logger, logging.INFO, Event.WORKER_STOPPED, "Worker %s stopped: %d succeeded, %d retried, %d dead",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections, connections, transaction
+from django.db import connections, transaction
 
 from ..conf import Options
 from ..job import codec
@@ -18,9 +19,11 @@ from ..job.failures import CancelReason, PayloadError
 from ..job.middleware import load_middleware, wrap, wrap_async
 from ..observability.job_logs import current_log
 from ..storage import Outcome, get_storage
-from .execution import Execution
+from .execution import Execution, Phase
 from .outcomes import OutcomeTable
 from .slots import interrupt_thread
+
+logger = logging.getLogger("chokaq.worker.runner")
 
 HOUSEKEEPING = 30.0
 
@@ -35,6 +38,20 @@ def bound(execution: Execution, job: Any) -> Callable[[JobContext], Any]:
     if execution.type.wants_raw:
         return partial(handler, execution.job.type, job)
     return partial(handler, job)
+
+
+def tidy_connections() -> None:
+    """Leave nothing of one job to the next in this thread: Django's rules for the end of a request, and no transaction
+    that a handler forgot to end. Never raises."""
+    for connection in connections.all(initialized_only=True):
+        try:
+            forgotten = connection.in_atomic_block
+            connection.close() if forgotten else connection.close_if_unusable_or_obsolete()
+        except Exception as error:  # noqa: BLE001 - of any driver; the connection is given up, the outcome counts
+            logger.info("A connection to %r could not be closed: %s", connection.alias, error)
+            forgotten = True
+        if forgotten:
+            del connections[connection.alias]
 
 
 class Runner:
@@ -69,6 +86,15 @@ class Runner:
 
     def run(self, execution: Execution) -> None:
         """Run a ``def`` handler in the calling thread. Never raises."""
+        try:
+            self._run(execution)
+        except BaseException as error:
+            if execution.phase is Phase.ENDED:
+                raise
+            if execution.end():
+                self._finish(execution, error)
+
+    def _run(self, execution: Execution) -> None:
         job = self._decoded(execution)
         if job is None:
             return
@@ -80,7 +106,7 @@ class Runner:
         self._started(execution)
         token, log_token = set_current(execution.ctx), current_log.set(execution.log)
         try:
-            close_old_connections()
+            tidy_connections()
             if execution.type.atomic:
                 self._settled(execution, self._run_atomic(execution, job), True)
                 return
@@ -97,7 +123,7 @@ class Runner:
         finally:
             reset_current(token)
             current_log.reset(log_token)
-            close_old_connections()
+            tidy_connections()
         if finished:
             self._hand_in(execution, self._table.succeeded(execution, result))
 
@@ -140,7 +166,7 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - as above, and CancelledError: the loop survives all
             if execution.end():
                 self._finish(execution, error)
-            await self._close_old_connections()
+            await self._tidy_connections()
             return
         finally:
             reset_current(token)
@@ -148,12 +174,12 @@ class Runner:
         if execution.end():
             self._hand_in(execution, self._table.succeeded(execution, result))
         if time.monotonic() > self._housekeeping_at:
-            await self._close_old_connections()
+            await self._tidy_connections()
 
-    async def _close_old_connections(self) -> None:
+    async def _tidy_connections(self) -> None:
         """In the thread in which ``sync_to_async`` runs the ORM for async handlers."""
         self._housekeeping_at = time.monotonic() + HOUSEKEEPING
-        await sync_to_async(close_old_connections)()
+        await sync_to_async(tidy_connections)()
 
     # -- the handler inside its middleware ---------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Protocol, cast
 
+from asgiref.sync import sync_to_async
 from django.db import connections
 
 from ..job.failures import JobInterrupted
@@ -37,6 +38,9 @@ class Slots(Protocol):
 
     def written_off(self, execution: Execution) -> None:
         """The execution was abandoned: its slot is replaced."""
+
+    def close(self) -> None:
+        """End the idle threads; the others end with what they run."""
 
 
 class ThreadSlots:
@@ -92,12 +96,24 @@ class ThreadSlots:
             self._outstanding -= 1
         self._freed()
 
+    def close(self) -> None:
+        for _ in range(self.size):
+            self._ready.put(None)
+
     def _loop(self) -> None:
         try:
             while (execution := self._ready.get()) is not None:
-                self._run(execution)
+                try:
+                    self._run(execution)
+                except BaseException:
+                    logger.exception("Job %s ended in an unexpected way", execution.job.id)
                 if execution.phase is Phase.ABANDONED:
                     return  # another thread took this one's place; its connections go with it
+                if execution.interrupted:
+                    # User code may have left anything half done here, and so may a library below it.
+                    self._add_thread()
+                    self._done()
+                    return
                 self._done()
         finally:
             connections.close_all()
@@ -129,8 +145,12 @@ class LoopSlots:
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="chokaq-async", daemon=True).start()
+            threading.Thread(target=self._run_loop, args=(self._loop,), name="chokaq-async", daemon=True).start()
         return self._loop
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.run_forever()
+        loop.close()
 
     def submit(self, executions: Sequence[Execution]) -> None:
         with self._lock:
@@ -150,9 +170,24 @@ class LoopSlots:
             loop.call_soon_threadsafe(task.cancel)
 
         execution.interrupt = interrupt
-        await self._run(execution)  # type: ignore[misc]
-        if execution.phase is not Phase.ABANDONED:
-            self._done()
+        try:
+            await self._run(execution)  # type: ignore[misc]
+        except asyncio.CancelledError:
+            pass  # the interrupt came after the job's own end, while its connections were looked after
+        finally:
+            if execution.phase is not Phase.ABANDONED:
+                self._done()
+
+    def close(self) -> None:
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        # In the thread in which async handlers have used the ORM.
+        await sync_to_async(connections.close_all)()
+        asyncio.get_running_loop().stop()
 
     def _done(self) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ import logging
 import os
 import select
 import signal
+import sys
 import time
 from dataclasses import dataclass
 from types import FrameType
@@ -15,7 +16,7 @@ from django.db import connections
 
 from ..conf import Options
 from ..observability.events import Event, log_event
-from .child import RECYCLE, STOPPED, Child
+from .child import RECYCLE, STOP_SIGNALS, STOPPED, Child
 from .process import WorkerPlan
 
 logger = logging.getLogger("chokaq.worker.supervisor")
@@ -24,6 +25,15 @@ YOUNG = 5.0
 """Seconds: a child that dies younger than this counts towards giving up."""
 EARLY_DEATHS = 5
 LONGEST_PAUSE = 10.0
+
+
+def flush_output() -> None:
+    """Write what ``print`` still holds; whoever reads it may be gone."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
 
 
 @dataclass(slots=True)
@@ -85,13 +95,13 @@ class Supervisor:
             pass
 
     def _pass_on_signals(self) -> None:
-        """One SIGTERM to each child for each signal we got, at most two: the second means at once."""
-        while self._told < min(self._signals, 2):
+        """SIGTERM to each child for the first signal we got; SIGQUIT, which means at once, for the second."""
+        for number in (signal.SIGTERM, signal.SIGQUIT)[self._told : self._signals]:
             self._told += 1
             for slot in self._slots:
                 slot.restart_at = None
                 if slot.pid is not None:
-                    os.kill(slot.pid, signal.SIGTERM)
+                    os.kill(slot.pid, number)
         self._told = self._signals
 
     def _reap(self) -> None:
@@ -144,8 +154,12 @@ class Supervisor:
         return nearest
 
     def _fork(self) -> int:
+        flush_output()  # or both processes would print what waits here
+        # A signal that arrives between the fork and the child's own handlers must wait, not get lost in ours.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             return pid
         code = 1
         try:
@@ -158,5 +172,6 @@ class Supervisor:
             logger.exception("The worker process could not go on")
         finally:
             logging.shutdown()
+            flush_output()
             # Threads of user code that did not stop must not keep the process: everything of ours is written.
             os._exit(code)
