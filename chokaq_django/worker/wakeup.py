@@ -10,14 +10,16 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from django.db import connections
 
 from .. import wake as in_process
 from ..conf import Options
 from ..storage.data_version import SQLiteWatcher
-from ..storage.listening import PostgresListener
+
+if TYPE_CHECKING:
+    from ..storage.listening import PostgresListener
 
 
 class Waker(Protocol):
@@ -119,6 +121,8 @@ class PostgresWaker:
     def _listen(self) -> PostgresListener | None:
         if self._listener is None and time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + self.RETRY
+            from ..storage.listening import PostgresListener  # psycopg: installed where this engine is used
+
             self._listener = PostgresListener(self._alias)
         return self._listener
 
