@@ -1,0 +1,150 @@
+"""The operator's verbs on queues and workers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.test import override_settings
+
+from chokaq_django import EnvelopeError, control, wake
+from chokaq_django.models import AuditEntry, Queue, Worker
+from chokaq_django.storage import BulkResult
+from tests import factories as make
+
+pytestmark = pytest.mark.django_db
+
+ODD = 'we/ird ?#% "name"'
+
+
+@pytest.fixture
+def woken() -> Iterator[list[str]]:
+    calls: list[str] = []
+
+    def listener() -> None:
+        calls.append("woken")
+
+    wake.subscribe("default", listener, {"mail"}.__contains__)
+    yield calls
+    wake.unsubscribe("default", listener)
+
+
+def test_pause_and_resume(woken: list[str], django_capture_on_commit_callbacks: Any) -> None:
+    make.queue("mail", max_workers=4)
+    assert control.pause_queue("mail", by="ada", reason="partner down").applied == ["mail"]
+    row = Queue.objects.get()
+    assert (row.is_paused, row.max_workers, row.updated_by) == (True, 4, "ada")
+    again = control.pause_queue("mail", by="bob")
+    assert again.applied == []
+    assert again.refused[0].reason == "The queue is paused already."
+    assert Queue.objects.get().updated_by == "ada"
+    with django_capture_on_commit_callbacks(execute=True):
+        assert control.resume_queue("mail", by="bob").applied == ["mail"]
+    assert not Queue.objects.get().is_paused
+    assert len(woken) == 1
+    assert control.resume_queue("mail", by="bob").refused[0].reason == "The queue is not paused."
+    entries = list(AuditEntry.objects.order_by("id").values_list("action", "target", "by", "reason", "details"))
+    assert entries == [
+        ("pause_queue", "mail", "ada", "partner down", '{"is_paused": {"from": false, "to": true}}'),
+        ("resume_queue", "mail", "bob", "", '{"is_paused": {"from": true, "to": false}}'),
+    ]
+
+
+def test_a_missing_row_is_made_from_the_settings() -> None:
+    limits = {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 60, "WINDOW": "22:00-06:00 Europe/Berlin"}
+    with override_settings(CHOKAQ={"QUEUES": {"reports": limits}}):
+        assert control.pause_queue("reports", by="ada").applied == ["reports"]
+        assert control.pause_queue(" plain ", by="ada").applied == ["plain"]
+    row = Queue.objects.get(pk="reports")
+    assert (row.is_paused, row.is_active, row.max_workers, row.execution_timeout) == (True, True, 2, 60.0)
+    assert (row.window_start, row.window_end, row.window_zone) == (dt.time(22), dt.time(6), "Europe/Berlin")
+    plain = Queue.objects.get(pk="plain")
+    assert (plain.is_paused, plain.max_workers, plain.window_zone) == (True, None, None)
+
+
+def test_names_are_checked_unless_the_queue_exists() -> None:
+    for name in ("", "two words", "a/b", "q" * 256, 5):
+        with pytest.raises(EnvelopeError, match="queue must be"):
+            control.pause_queue(name, by="ada")  # type: ignore[arg-type]
+    assert not Queue.objects.exists()
+    make.queue(ODD)
+    assert control.pause_queue(ODD, by="ada").applied == [ODD]
+
+
+def test_set_limits() -> None:
+    make.queue("mail", max_workers=4, zombie_timeout=99)
+    answer = control.set_queue(
+        "mail", by="ada", max_workers=2, zombie_timeout=None, execution_timeout=dt.timedelta(minutes=1)
+    )
+    assert answer.applied == ["mail"]
+    row = Queue.objects.get()
+    assert (row.max_workers, row.zombie_timeout, row.execution_timeout) == (2, None, 60.0)
+    assert json.loads(AuditEntry.objects.get().details) == {
+        "max_workers": {"from": 4, "to": 2},
+        "zombie_timeout": {"from": 99.0, "to": None},
+        "execution_timeout": {"from": None, "to": 60.0},
+    }
+    assert control.set_queue("mail", by="ada", max_workers=2).refused[0].reason == "The queue has these limits already."
+    assert AuditEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"max_workers": 0}, "max_workers must be from 1 to 1,000,000, got 0; to stop a queue, pause it"),
+        ({"max_workers": -1}, "max_workers must be from 1"),
+        ({"max_workers": 10**12}, "max_workers must be from 1"),
+        ({"max_workers": True}, "max_workers must be an integer, got True"),
+        ({"max_workers": 1.5}, "max_workers must be an integer"),
+        ({"execution_timeout": 0}, "execution_timeout must be more than 0"),
+        ({"execution_timeout": float("nan")}, "execution_timeout must be a finite"),
+        ({"execution_timeout": "5"}, "execution_timeout must be a timedelta or a number"),
+        ({"execution_timeout": 10**9}, "execution_timeout must be at most"),
+        ({"zombie_timeout": -1}, "zombie_timeout must be more than 0"),
+        ({"zombie_timeout": 0.8}, r"zombie_timeout must be longer than the time between heartbeats \(0.8 s\)"),
+    ],
+)
+def test_bad_limits_are_refused(limits: dict[str, Any], words: str) -> None:
+    with pytest.raises(EnvelopeError, match=words):
+        control.set_queue("mail", by="ada", **limits)
+    assert not Queue.objects.exists()
+
+
+def test_something_must_be_set() -> None:
+    with pytest.raises(TypeError, match="needs a limit to set"):
+        control.set_queue("mail", by="ada")
+
+
+def test_stop_a_worker() -> None:
+    make.worker("w1")
+    assert control.stop_worker("w1", by="ada", reason="old host").requested == ["w1"]
+    assert Worker.objects.get().stop_requested
+    assert control.stop_worker("w1", by="ada").refused[0].reason == "The worker was asked to stop already."
+    assert control.stop_worker("w2", by="ada").refused[0].reason == "There is no worker with this id."
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.target, entry.reason) == ("stop_worker", "w1", "old host")
+    assert json.loads(entry.details) == {"host": "web-1", "pid": 4711}
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda by: control.pause_queue("mail", by=by),
+        lambda by: control.resume_queue("mail", by=by),
+        lambda by: control.set_queue("mail", by=by, max_workers=1),
+        lambda by: control.stop_worker(make.WORKER_ID, by=by),
+    ],
+)
+def test_all_of_it_needs_operate(act: Callable[[Any], BulkResult]) -> None:
+    make.queue("mail", is_paused=False)
+    make.worker()
+    with pytest.raises(PermissionDenied, match=r"chokaq\.operate"):
+        act(make.operator("view_deck", "cancel", "resurrect", "edit_payload", "purge", "view_payload"))
+    assert not Queue.objects.filter(is_paused=True).exists()
+    assert not Worker.objects.filter(stop_requested=True).exists()
+    assert not AuditEntry.objects.exists()
+    assert act(make.operator("operate", username="op")) is not None
