@@ -28,7 +28,7 @@ _OUTCOMES = {
     OutcomeKind.EXPIRED: BucketOutcome.DEAD,
     OutcomeKind.UNSTARTED_DEAD: BucketOutcome.DEAD,
 }
-_NEVER_RAN = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
+NEVER_RAN = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
 
 
 def bin_of(milliseconds: int) -> int:
@@ -81,7 +81,7 @@ class Tally:
             reason = reason_of(outcome)
             row = self._row(outcome.queue, outcome.type, counted, reason)
             row.count += 1
-            if outcome.kind in _NEVER_RAN:
+            if outcome.kind in NEVER_RAN:
                 continue
             milliseconds = outcome.duration_ms
             row.total_ms += milliseconds
@@ -89,6 +89,13 @@ class Tally:
             row.run[bin_of(milliseconds)] += 1
             row.wait[bin_of(outcome.wait_ms)] += 1
         return self
+
+    def series(self, outcome: Outcome) -> str | None:
+        """The series that an outcome counts in; None for one that is not counted."""
+        counted = _OUTCOMES.get(outcome.kind)
+        if counted is None:
+            return None
+        return series_of(outcome.queue, outcome.type, int(counted), int(reason_of(outcome)), self._shard)
 
     def buried(self, queue: str, type_key: str, reason: FailureReason) -> Tally:
         """Count a job that went to the DLQ without an execution's report: cancelled, expired, rescued."""

@@ -1,8 +1,8 @@
 """The circuit breaker's state machine: pure logic on one row that the caller has locked.
 
-Closed counts failures in a window; enough of them open it. Open blocks the type until ``open_until``; then a claim hands
-out a few probe leases, which makes it half open. Enough successful probes close it, a failed one opens it again. A probe
-whose worker died frees its permit when its lease runs out.
+Closed counts failures in a window; enough of them open it. Open blocks the type until ``open_until``; then a claim
+hands out a few probe leases, which makes it half open. Enough successful probes close it, a failed one opens it again.
+A probe whose worker died frees its permit when its lease runs out.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ One short READ COMMITTED transaction: lock the cap rows, *then* count what is li
 statement the snapshot would be older than the lock, and a cap of three would let six through.
 """
 
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
 from __future__ import annotations
 
 import datetime as dt
@@ -26,6 +28,8 @@ LONGEST_SPREAD = 300.0
 """Seconds over which a long blocked head is spread, at most."""
 PERMIT_WAIT = 5.0
 """Seconds to leave alone what waits for a probe's answer."""
+
+_CANDIDATE = "id, queue, type, priority, run_at, deadline_at, due_at"
 
 Pair = tuple[str, int]
 
@@ -123,9 +127,8 @@ class ClaimStatements(CircuitStatements):
         found: list[Candidate] = []
         for queue, priority, limit in wanted:
             rows = self._query(
-                f"SELECT id, queue, type, priority, run_at, deadline_at, due_at, {self.NOW} FROM {HOT} {self.HINT_SKIP} "
-                f"WHERE status = 0 AND queue = %s AND priority = %s AND run_at <= {self.NOW} "
-                f"ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
+                f"SELECT {_CANDIDATE}, {self.NOW} FROM {HOT} {self.HINT_SKIP} WHERE status = 0 AND queue = %s "
+                f"AND priority = %s AND run_at <= {self.NOW} ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
                 [queue, priority, limit],
             )
             found += map(self._candidate, rows)
@@ -133,7 +136,7 @@ class ClaimStatements(CircuitStatements):
 
     def _candidate(self, row: Row) -> Candidate:
         run_at, deadline, due, now = (self._read_instant(value) for value in row[4:8])
-        assert run_at is not None and due is not None and now is not None  # noqa: S101 - never null
+        assert run_at and due and now  # noqa: S101, PT018 - these are never null
         expired = deadline is not None and deadline < now
         return Candidate(row[0], row[1], row[2], row[3], run_at, expired, (now - due).total_seconds())
 
@@ -142,27 +145,32 @@ class ClaimStatements(CircuitStatements):
         deadline has passed Fetched in any case."""
         among, params = self._among("id", ids)
         self._execute(f"UPDATE {HOT} SET {self._lease_assignments(start)} WHERE {among}", [worker_id, *params])
-        rows = self._query(f"SELECT {names(CLAIMED_COLUMNS)} FROM {HOT} WHERE {among}", params)
-        return [self._claimed(row, start) for row in rows]
+        return [
+            self._claimed(row) for row in self._query(f"SELECT {self._claimed_list()} FROM {HOT} WHERE {among}", params)
+        ]
 
-    def _lease_assignments(self, start: bool) -> str:
-        """SQL of the SET list that leases a row to the worker ``%s``."""
-        common = f"worker_id = %s, claim_number = claim_number + 1, updated_at = {self.NOW}"
+    def _claimed_list(self) -> str:
+        """The select (or RETURNING) list from which :meth:`_claimed` makes a job."""
+        return f"{names(CLAIMED_COLUMNS)}, CASE WHEN deadline_at < {self.NOW} THEN 1 ELSE 0 END"
+
+    @classmethod
+    def _lease_assignments(cls, start: bool, worker: str = "%s") -> str:
+        """SQL of the SET list that leases a row to ``worker``."""
+        common = f"worker_id = {worker}, claim_number = claim_number + 1, updated_at = {cls.NOW}"
         if not start:
             return f"status = 1, {common}"
-        runs = f"CASE WHEN deadline_at < {self.NOW} THEN"
+        late = f"CASE WHEN deadline_at < {cls.NOW} THEN"
         return (
-            f"status = {runs} 1 ELSE 2 END, attempt = attempt + {runs} 0 ELSE 1 END, "
-            f"started_at = {runs} started_at ELSE {self.NOW} END, heartbeat_at = {runs} NULL ELSE {self.NOW} END, {common}"
+            f"status = {late} 1 ELSE 2 END, attempt = attempt + {late} 0 ELSE 1 END, {common}, "
+            f"started_at = {late} started_at ELSE {cls.NOW} END, heartbeat_at = {late} NULL ELSE {cls.NOW} END"
         )
 
-    def _claimed(self, row: Row, start: bool) -> ClaimedJob:
-        """A row of CLAIMED_COLUMNS that was just leased."""
-        job = ClaimedJob(*row, expired=False)
+    def _claimed(self, row: Row) -> ClaimedJob:
+        """The job of a row that was just leased."""
+        # A row that was started although its deadline has passed by now is not expired.
+        job = ClaimedJob(*row[:-1], expired=bool(row[-1]) and row[-2] == 1)
         for name in ("created_at", "started_at", "run_at", "due_at", "deadline_at"):
             setattr(job, name, self._read_instant(getattr(job, name)))
-        if job.deadline_at is not None:
-            job.expired = job.status == 1 if start else job.deadline_at < self.now()
         return job
 
     def _defer(self, delays: Sequence[tuple[str, float]]) -> None:

@@ -1,5 +1,7 @@
 """Jobs on their way to and from the DLQ outside of an execution: cancel, resurrect, rescue, expire; and trimming."""
 
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -13,8 +15,10 @@ from .engine import Engine, Row, chunks
 
 PENDING, FETCHED, PROCESSING = 0, 1, 2
 
-_LIVE = ("id", "claim_number", "status", "worker_id", "queue", "type", "attempt", "max_attempts", "crash_count",
-         "attempt_log", "started_at", "heartbeat_at", "updated_at", "cancel_requested_at", "cancel_requested_by")  # fmt: skip
+_LIVE = (
+    "id", "claim_number", "status", "worker_id", "queue", "type", "attempt", "max_attempts", "crash_count",
+    "attempt_log", "started_at", "heartbeat_at", "updated_at", "cancel_requested_at", "cancel_requested_by",
+)  # fmt: skip
 _FINISHED = {"archive": (ARCHIVE, "finished_at"), "dlq": (DLQ, "failed_at")}
 
 

@@ -1,0 +1,292 @@
+"""PostgreSQL's dialect, and the two ways to reach it: the caller's Django connection, or a worker's private one.
+
+Both use psycopg's own cursors, which bind on the server. On the caller's connection they run inside Django's wrapper, so
+that query logging, instrumentation and error classes are Django's; prepared statements stay as the project set them.
+"""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+from ..base import SQLStorage
+from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
+from ..columns import BUCKET, HOT, QUEUE, names
+from ..contract import StorageError
+from ..engine import Row
+from .text import dump_json
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.abc import Params, Query
+
+CHANNEL = "chokaq"
+"""NOTIFY channel; the payload is the name of a queue that has new work."""
+
+STATEMENT_LIMIT = 30.0
+"""Seconds that the server gives one statement of a worker."""
+CLIENT_LIMIT = STATEMENT_LIMIT + 5.0
+"""Seconds after which a worker stops waiting for a server that does not even time out."""
+PREPARE_AFTER = 2
+"""Executions of a statement on a private connection before it is prepared."""
+
+Statement = tuple[str, Any]
+
+_BROKEN = ("08", "57P")
+_TRANSIENT = {"40001", "40P01", "55P03", "53300", "25006"}
+"""Serialization failure, deadlock, lock not available, too many connections, read-only server (failover)."""
+
+
+class StatementTimeout(OperationalError):
+    """The server did not answer within CLIENT_LIMIT; the connection was closed."""
+
+
+class PostgresSession(SQLStorage):
+    """Connection and dialect."""
+
+    NOW: ClassVar[str] = "statement_timestamp()"
+    BUCKET: ClassVar[str] = "date_bin('10 seconds', statement_timestamp(), TIMESTAMPTZ '2020-01-01 00:00:00+00')"
+
+    def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
+        if not is_psycopg3:
+            raise StorageError(
+                "Jobs on PostgreSQL need psycopg 3; psycopg2 is installed. pip install 'psycopg[binary]'"
+            )
+        super().__init__(connection, private=private)
+        self._raw: psycopg.Connection[Any] | None = None
+        self._cursor: psycopg.Cursor[Row] | None = None
+        if private and "pool" in connection.settings_dict["OPTIONS"]:
+            # A worker's connection lives as long as the worker and has settings of its own: it is none of the pool's.
+            options = {key: value for key, value in connection.settings_dict["OPTIONS"].items() if key != "pool"}
+            connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
+
+    # -- dialect ------------------------------------------------------------------------------------------------------
+
+    def _after(self, seconds: str = "%s") -> str:
+        return f"{self.NOW} + make_interval(secs => {seconds}::float8)"
+
+    def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
+        return f"{column} = ANY(%s::varchar[])", [list(values)]
+
+    def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
+        if rows:
+            self._query(f"{ADD_BUCKETS}", [bucket_json(rows)])
+
+    def _pairs(self, queues: Sequence[str]) -> list[tuple[str, int]]:
+        rows = self._query(
+            f"{PAIRS} SELECT queue, priority FROM p WHERE priority IS NOT NULL", {"queues": list(queues)}
+        )
+        return cast("list[tuple[str, int]]", rows)
+
+    def pending_queues(self) -> list[str]:
+        return [row[0] for row in self._single(lambda: self._query(_PENDING_QUEUES))]
+
+    def _announce(self, queues: Sequence[str]) -> None:
+        self._query("SELECT pg_notify(%s, q) FROM unnest(%s::text[]) AS u(q)", [CHANNEL, list(queues)])
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _is_transient(self, error: BaseException) -> bool:
+        if isinstance(error, StatementTimeout) or not isinstance(error, DatabaseError):
+            return False
+        state = _sqlstate(error)
+        if state is None:
+            return isinstance(error, (OperationalError, InterfaceError))
+        return state in _TRANSIENT or state.startswith(_BROKEN)
+
+    def _recover(self, error: BaseException) -> None:
+        state = _sqlstate(error)
+        if state is None or state == "25006" or state.startswith(_BROKEN):
+            self.connection.close()
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def _query(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
+        if not self.private:
+            with self._shared_cursor() as cursor:
+                cursor.execute(sql, params)
+                return cursor.fetchall() if cursor.description else []
+        with self.connection.wrap_database_errors:
+            cursor = self._private_cursor()
+            cursor.execute(cast("Query", sql), params)
+            return cursor.fetchall() if cursor.description else []
+
+    def _execute(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> int:
+        if not self.private:
+            with self._shared_cursor() as cursor:
+                cursor.execute(sql, params)
+                return int(cursor.rowcount)
+        with self.connection.wrap_database_errors:
+            cursor = self._private_cursor()
+            cursor.execute(cast("Query", sql), params)
+            return cursor.rowcount
+
+    def _together(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements that do not depend on one another's rows in one transaction and, privately, one round trip."""
+        if len(statements) == 1:
+            return [self._single(lambda: self._query(*statements[0]))]
+        if not self.private:
+            return self._unit(lambda: [self._query(*statement) for statement in statements])
+        return self._retrier.run(lambda: self._pipeline(statements))
+
+    def _pipeline(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        with self.connection.wrap_database_errors:
+            connection = self._connected()
+            # Statements between two syncs are one transaction: all of them apply, or none.
+            with connection.pipeline():
+                cursors = [self._new_cursor(connection) for _ in statements]
+                for cursor, (sql, params) in zip(cursors, statements, strict=True):
+                    cursor.execute(cast("Query", sql), cast("Params", params))
+            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def _shared_cursor(self) -> Any:
+        from psycopg import Cursor  # noqa: PLC0415 - only installed where PostgreSQL is used
+
+        connection: Any = self.connection
+        connection.close_if_health_check_failed()
+        connection.ensure_connection()
+        with connection.wrap_database_errors:
+            cursor = Cursor(connection.connection)
+            # In binary form instants are aware whatever USE_TZ is: Django's own loader is for text only.
+            cursor.format = _BINARY
+            return connection._prepare_cursor(cursor)
+
+    # -- the private connection ---------------------------------------------------------------------------------------
+
+    def _private_cursor(self) -> psycopg.Cursor[Row]:
+        connection = self._connected()
+        if self._cursor is None or self._cursor.connection is not connection:
+            self._cursor = self._new_cursor(connection)
+        return self._cursor
+
+    @staticmethod
+    def _new_cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Row]:
+        from psycopg import Cursor  # noqa: PLC0415
+
+        cursor: psycopg.Cursor[Row] = Cursor(connection)
+        cursor.format = _BINARY
+        return cursor
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        raw = self._raw
+        if raw is not None and not raw.closed and self.connection.connection is raw:
+            return raw
+        self.connection.close()
+        self.connection.connect()
+        self._raw = self._configure(cast("psycopg.Connection[Any]", self.connection.connection))
+        return self._raw
+
+    def _configure(self, raw: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+        """Make a new connection one for a worker."""
+        self.connection.set_autocommit(True)
+        raw.wait = _limited_wait(raw)  # type: ignore[method-assign]
+        settings = self.connection.settings_dict
+        if settings.get("DISABLE_SERVER_SIDE_CURSORS"):
+            # A transaction pooler: the session is not ours, neither its settings nor its prepared statements.
+            return raw
+        if settings["OPTIONS"].get("prepare_threshold") is None:
+            raw.prepare_threshold = PREPARE_AFTER
+        values = {
+            "application_name": f"chokaq {threading.current_thread().name}"[:63],
+            # A plan made while the table was empty must not read all of it once rows arrive.
+            "enable_seqscan": "off",
+            "statement_timeout": f"{STATEMENT_LIMIT:.0f}s",
+            "default_transaction_isolation": "read committed",
+            "TimeZone": "UTC",
+        }
+        calls = ", ".join(["set_config(%s, %s, false)"] * len(values))
+        with self._new_cursor(raw) as cursor:
+            cursor.execute(cast("Query", f"SELECT {calls}"), [part for item in values.items() for part in item])
+        return raw
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if not self.private:
+            with super()._transaction():
+                yield
+            return
+        with self.connection.wrap_database_errors, self._connected().transaction():
+            yield
+
+
+def _limited_wait(raw: psycopg.Connection[Any]) -> Callable[..., Any]:
+    """``raw.wait`` with CLIENT_LIMIT: a server that stands still stops a worker for so long and not for ever."""
+    wait = raw.wait
+
+    def limited(gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        return wait(_with_limit(gen, raw), *args, **kwargs)
+
+    return limited
+
+
+def _with_limit(gen: Generator[Any, Any, Any], raw: psycopg.Connection[Any]) -> Generator[Any, Any, Any]:
+    end = time.monotonic() + CLIENT_LIMIT
+    wanted = next_or_stop = None
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > end:
+                gen.close()
+                raw.close()
+                raise StatementTimeout(f"PostgreSQL did not answer within {CLIENT_LIMIT:.0f} s")
+            next_or_stop = gen.send(ready)
+            wanted = next_or_stop
+    except StopIteration as stop:
+        return stop.value
+
+
+def _sqlstate(error: BaseException | None) -> str | None:
+    """The SQLSTATE of a driver's error, or of the one that Django wrapped."""
+    while error is not None:
+        state = getattr(error, "sqlstate", None)
+        if state:
+            return str(state)
+        error = error.__cause__
+    return None
+
+
+_BINARY: Any = 1
+
+_ADDED = ", ".join(f"{column} = t.{column} + excluded.{column}" for column in SUMS)
+BUCKET_UPSERT = f"ON CONFLICT (at, series) DO UPDATE SET max_ms = greatest(t.max_ms, excluded.max_ms), {_ADDED}"
+BUCKET_ROWS = (
+    f"SELECT {PostgresSession.BUCKET}, {names(BUCKET_COLUMNS, 'r')} FROM json_populate_recordset(NULL::{BUCKET}, %s) r"
+)
+ADD_BUCKETS = f"INSERT INTO {BUCKET} AS t (at, {names(BUCKET_COLUMNS)}) {BUCKET_ROWS} ORDER BY series {BUCKET_UPSERT}"
+
+
+def bucket_json(rows: Sequence[BucketRow]) -> str:
+    """Bucket rows as a JSON list of records."""
+    return dump_json([dict(zip(BUCKET_COLUMNS, row.values(), strict=True)) for row in rows])
+
+
+_FIRST = f"SELECT h.priority FROM {HOT} h WHERE h.queue = q.queue AND h.status = 0 ORDER BY h.priority DESC LIMIT 1"
+_NEXT = (
+    f"SELECT h.priority FROM {HOT} h WHERE h.queue = p.queue AND h.status = 0 AND h.priority < p.priority "
+    "ORDER BY h.priority DESC LIMIT 1"
+)
+PAIRS = (
+    f"WITH RECURSIVE p(queue, ord, priority) AS ("
+    f"SELECT q.queue, q.ord, ({_FIRST}) FROM unnest(%(queues)s::varchar[]) WITH ORDINALITY q(queue, ord) "
+    f"WHERE NOT EXISTS (SELECT 1 FROM {QUEUE} s WHERE s.name = q.queue AND (s.is_paused OR NOT s.is_active)) "
+    f"UNION ALL SELECT p.queue, p.ord, ({_NEXT}) FROM p WHERE p.priority IS NOT NULL)"
+)
+"""A loose index scan: the priorities present in each open queue, by one seek each."""
+
+_PENDING_QUEUES = (
+    f"WITH RECURSIVE p(queue) AS ("
+    f"(SELECT queue FROM {HOT} WHERE status = 0 ORDER BY queue LIMIT 1) UNION ALL "
+    f"SELECT (SELECT h.queue FROM {HOT} h WHERE h.status = 0 AND h.queue > p.queue ORDER BY h.queue LIMIT 1) "
+    f"FROM p WHERE p.queue IS NOT NULL) SELECT queue FROM p WHERE queue IS NOT NULL"
+)
