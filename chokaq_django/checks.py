@@ -143,7 +143,7 @@ def _vendor(alias: str) -> str:
     """``sqlite``, ``postgresql``, ``mysql``, ``microsoft``, ...; by the engine's name when its driver is missing."""
     try:
         return connections[alias].vendor
-    except ImproperlyConfigured:
+    except (ImproperlyConfigured, ImportError):
         engine = str(settings.DATABASES[alias].get("ENGINE", "")).rpartition(".")[2]
         return {"sqlite3": "sqlite", "postgis": "postgresql", "mssql": "microsoft"}.get(engine, engine)
 

@@ -185,10 +185,18 @@ class ShapeBuilder:
         found = self._records.get(hint)
         if found is not None:
             return found
-        shape = self._records[hint] = RecordShape(hint, mapping=True, required=hint.__required_keys__)
+        shape = self._records[hint] = RecordShape(hint, mapping=True)
+        required = set(hint.__required_keys__)
         for name, inner in _hints(hint).items():
-            marked = typing.get_origin(inner) in (typing.Required, typing.NotRequired)
-            shape.fields[name] = self.build(typing.get_args(inner)[0] if marked else inner, f"{where}.{name}")
+            # Python reads the marks itself only where annotations are not strings.
+            mark = typing.get_origin(inner)
+            if mark is typing.NotRequired:
+                required.discard(name)
+            elif mark is typing.Required:
+                required.add(name)
+            is_marked = mark in (typing.Required, typing.NotRequired)
+            shape.fields[name] = self.build(typing.get_args(inner)[0] if is_marked else inner, f"{where}.{name}")
+        shape.required = frozenset(required)
         return shape
 
 

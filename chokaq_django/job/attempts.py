@@ -51,13 +51,20 @@ def _storable(value: Any, limit: int) -> Any:
 
 def _capped(entry: dict[str, Any]) -> dict[str, Any]:
     """``entry`` within ``ENTRY_LIMIT`` characters of JSON: its longest value is cut in half until it fits."""
-    while len(json.dumps(entry, ensure_ascii=False)) > ENTRY_LIMIT:
-        key = max(entry, key=lambda name: len(json.dumps(entry[name], ensure_ascii=False)))
+    sizes = {key: _size(key) + _size(value) for key, value in entry.items()}
+    while sum(sizes.values()) > ENTRY_LIMIT:
+        key = max(sizes, key=sizes.__getitem__)
         value = entry[key]
         if not value:
-            del entry[key]
-        elif isinstance(value, list):
+            del entry[key], sizes[key]
+            continue
+        if isinstance(value, list):
             entry[key] = value[len(value) // 2 + 1 :]  # the newest lines stay
         else:
             entry[key] = safe_text(str(value), len(str(value)) // 2)
+        sizes[key] = _size(key) + _size(entry[key])
     return entry
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False)) + 2  # with its colon or comma

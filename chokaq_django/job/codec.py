@@ -43,7 +43,7 @@ __all__ = ["PayloadCodec", "PayloadError", "PayloadTooLarge", "SchemaVersionErro
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
 _NUL = b"\\u0000"
-_PATH = re.compile(r" - at `(?P<key>key )?.*?(?P<path>\$.*)`$", re.DOTALL)
+_PLACE = re.compile(r"(?P<message>.*) - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`", re.DOTALL)
 _STEP = re.compile(r"\.[^.\[]+|\[\.\.\.\]|\[\d+\]")
 _PLAIN = (str, int, bool, float, type(None))
 _COMBINATIONS_KEPT = 256
@@ -177,18 +177,23 @@ def _is_finite(value: Any) -> bool:
 
 def _split(text: str) -> tuple[str, str]:
     """Path and message of a msgspec error such as "Expected `int`, got `str` - at `$.user_id`"."""
-    match = _PATH.search(text)
+    match = _PLACE.fullmatch(text)
     if match is None:
         return "$", text
-    message = text[: match.start()]
-    return match["path"].rstrip("`"), f"key: {message}" if match["key"] else message
+    return (f"{match['path']}[...]", f"key: {match['message']}") if match["key"] else (match["path"], match["message"])
 
 
 def _exact_path(shape: Shape | None, data: bytes, path: str) -> str:
     """``path`` with every ``[...]``, which msgspec writes for "some key", replaced by the key."""
     if "[...]" not in path:
         return path
-    raw: Any = _from_json(data)
+    try:
+        return _with_keys(shape, _from_json(data), path)
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError, AttributeError):
+        return path  # text that is broken further on, or says a key twice: the path cannot be followed
+
+
+def _with_keys(shape: Shape | None, raw: Any, path: str) -> str:
     exact = "$"
     for step in _STEP.findall(path[1:]):
         if isinstance(shape, UnionShape):

@@ -222,14 +222,15 @@ def safe_text(text: str, limit: int | None = None) -> str:
     return text[: max(limit - len(mark), 0)] + mark[:limit]
 
 
-def _safe_tail(text: str, limit: int) -> str:
-    """Like ``safe_text``, but keeps the end: the last lines of a traceback are the ones that say what happened."""
+def _safe_middle(text: str, limit: int) -> str:
+    """Like ``safe_text``, but cuts the middle: a traceback's end says what happened, its beginning where."""
     length = len(text)
-    text = _UNSTORABLE.sub(_escape, text[-limit:])
-    if length <= limit and len(text) <= limit:
+    text = _UNSTORABLE.sub(_escape, text)
+    if len(text) <= limit:
         return text
-    mark = f"[truncated, {length:,} characters] …\n"
-    return mark + text[len(text) - (limit - len(mark)) :]
+    mark = f"\n… [truncated, {length:,} characters] …\n"
+    head = limit // 4
+    return text[:head] + mark + text[len(text) - (limit - head - len(mark)) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +256,7 @@ def describe(exc: BaseException) -> ErrorInfo:
         details = (
             f"{_frames_only(exc)}{name}: {message}\n<the traceback could not be formatted: {type(error).__name__}>"
         )
-    return ErrorInfo(name, message, _safe_tail(details, DETAILS_LIMIT), safe_text(_own_frame(exc.__traceback__), 500))
+    return ErrorInfo(name, message, _safe_middle(details, DETAILS_LIMIT), safe_text(_own_frame(exc.__traceback__), 500))
 
 
 def _frames_only(exc: BaseException) -> str:

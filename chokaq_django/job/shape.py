@@ -344,11 +344,11 @@ class RecordShape(Shape):
 
     __slots__ = ("cls", "fields", "mapping", "required")
 
-    def __init__(self, cls: type[Any], *, mapping: bool = False, required: frozenset[str] = frozenset()) -> None:
+    def __init__(self, cls: type[Any], *, mapping: bool = False) -> None:
         super().__init__(cls.__qualname__)
         self.cls = cls
         self.mapping = mapping
-        self.required = required
+        self.required: frozenset[str] = frozenset()
         self.fields: dict[str, Shape] = {}
 
     def takes(self, value: Any) -> bool:

@@ -1,0 +1,190 @@
+"""System checks: each wrong setup is named with what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import checks as django_checks
+from django.core.checks import CheckMessage
+from django.db import connections
+
+from chokaq_django import checks
+from chokaq_django.job.registry import registry
+
+
+def found(check: Any) -> list[CheckMessage]:
+    return list(check(None))
+
+
+def only(check: Any) -> CheckMessage:
+    (message,) = found(check)
+    return message
+
+
+@pytest.fixture
+def database(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes ``jobs`` a database with these settings, which nothing connects to."""
+
+    def configure(**config: Any) -> None:
+        databases = {
+            **settings.DATABASES,
+            "jobs": connections.configure_settings({"default": {}, "jobs": config})["jobs"],
+        }
+        settings.CHOKAQ = {"DATABASE": "jobs"}
+        monkeypatch.setattr(checks.settings._wrapped, "DATABASES", databases)
+        monkeypatch.setitem(connections.settings, "jobs", databases["jobs"])
+        if hasattr(connections._connections, "jobs"):
+            del connections["jobs"]
+
+    yield configure
+    if hasattr(connections._connections, "jobs"):
+        del connections["jobs"]
+
+
+def test_the_suite_itself_is_clean() -> None:
+    for check in (checks.check_options, checks.check_database, checks.check_commands, checks.check_middleware):
+        assert found(check) == []
+
+
+def test_checks_are_registered() -> None:
+    registered = django_checks.registry.registry.get_checks()
+    assert {checks.check_options, checks.check_types, checks.check_commands} <= set(registered)
+
+
+def test_options(settings: Any) -> None:
+    settings.CHOKAQ = {"WORKER": {"CONCURENCY": 5, "PROCESSES": 0}}
+    first, second = found(checks.check_options)
+    assert (first.id, first.msg) == ("chokaq.E001", "CHOKAQ['WORKER']['CONCURENCY'] is not an option.")
+    assert first.hint == "did you mean 'CONCURRENCY'?"
+    assert second.msg == "CHOKAQ['WORKER']['PROCESSES'] must be at least 1, got 0."
+    for check in (checks.check_database, checks.check_listen_database, checks.check_middleware):
+        assert found(check) == []
+
+
+def test_unknown_alias(settings: Any) -> None:
+    settings.CHOKAQ = {"DATABASE": "defalt"}
+    message = only(checks.check_database)
+    assert message.id == "chokaq.E002"
+    assert message.hint == "did you mean 'default'?"
+    settings.CHOKAQ = {"DATABASE": "xyz"}
+    assert only(checks.check_database).hint == "DATABASES has 'default'."
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("django.db.backends.mysql", "MySQL and MariaDB is not supported yet"),
+        ("mssql", "SQL Server is not supported yet"),
+        ("django.db.backends.oracle", "cannot hold jobs"),
+        ("", "cannot hold jobs"),
+    ],
+)
+def test_unsupported_engines(database: Any, engine: str, words: str) -> None:
+    database(ENGINE=engine, NAME="x")
+    message = only(checks.check_database)
+    assert message.id == "chokaq.E003"
+    assert words in message.msg
+    assert "django.db.backends.sqlite3 and django.db.backends.postgresql" in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({"isolation_level": 4}, "SERIALIZABLE"),
+        ({"isolation_level": 3}, "REPEATABLE READ"),
+        ({"isolation_level": 99}, "the unknown level 99"),
+        ({"options": "-c default_transaction_isolation=serializable"}, "SERIALIZABLE"),
+        ({"options": "-c default_transaction_isolation=repeatable\\ read -c x=y"}, "REPEATABLE READ"),
+    ],
+)
+def test_isolation(database: Any, options: dict[str, Any], level: str) -> None:
+    database(ENGINE="django.db.backends.postgresql", NAME="x", OPTIONS=options)
+    message = only(checks.check_database)
+    assert message.id == "chokaq.E004"
+    assert level in message.msg
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"isolation_level": 2},
+        {"options": "-c statement_timeout=5"},
+        {"options": "-c default_transaction_isolation='read committed'"},
+        {"options": "-c default_transaction_isolation=read\\ committed -c a=b"},
+    ],
+)
+def test_right_isolation(database: Any, options: dict[str, Any]) -> None:
+    database(ENGINE="django.db.backends.postgresql", NAME="x", OPTIONS=options)
+    assert found(checks.check_database) == []
+
+
+@pytest.mark.parametrize("name", [":memory:", "file::memory:?cache=shared", "file:x?mode=memory"])
+def test_sqlite_in_memory(database: Any, name: str) -> None:
+    database(ENGINE="django.db.backends.sqlite3", NAME=name)
+    assert only(checks.check_database).id == "chokaq.W001"
+
+
+@pytest.mark.parametrize("name", ["", None, "/nowhere/at/all/db.sqlite3"])
+def test_sqlite_without_a_place(database: Any, name: Any) -> None:
+    database(ENGINE="django.db.backends.sqlite3", NAME=name)
+    assert only(checks.check_database).id == "chokaq.W002"
+
+
+def test_sqlite_in_a_file(database: Any, tmp_path: Path) -> None:
+    for name in (tmp_path / "db.sqlite3", f"file:{tmp_path}/db.sqlite3?cache=private"):
+        database(ENGINE="django.db.backends.sqlite3", NAME=name)
+        assert found(checks.check_database) == []
+
+
+def test_sqlite_too_old(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    database(ENGINE="django.db.backends.sqlite3", NAME="db.sqlite3")
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    message = only(checks.check_database)
+    assert (message.id, message.hint) == ("chokaq.E009", "3.35 or newer is needed; it comes with Python's build.")
+
+
+def test_listen_database(database: Any, settings: Any) -> None:
+    assert found(checks.check_listen_database) == []
+    settings.CHOKAQ = {"WORKER": {"LISTEN_DATABASE": "direct"}}
+    message = only(checks.check_listen_database)
+    assert (message.id, "CHOKAQ['WORKER']['LISTEN_DATABASE']" in message.msg) == ("chokaq.E008", True)
+    database(ENGINE="django.db.backends.sqlite3", NAME="x")
+    settings.CHOKAQ = {"DATABASE": "jobs", "WORKER": {"LISTEN_DATABASE": "jobs"}}
+    assert "needs PostgreSQL" in only(checks.check_listen_database).msg
+    database(ENGINE="django.db.backends.postgresql", NAME="x")
+    settings.CHOKAQ = {"DATABASE": "jobs", "WORKER": {"LISTEN_DATABASE": "jobs"}}
+    assert found(checks.check_listen_database) == []
+
+
+def test_channels_before_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "get_commands", lambda: {"runworker": "channels"})
+    message = only(checks.check_commands)
+    assert message.id == "chokaq.E005"
+    assert "Put 'chokaq_django' above 'channels' in INSTALLED_APPS" in str(message.hint)
+
+
+def test_middleware(settings: Any) -> None:
+    settings.CHOKAQ = {"MIDDLEWARE": ["tests.unit.test_context.outer", "tests.unit.nowhere.x", "json.__name__"]}
+    first, second = found(checks.check_middleware)
+    assert first.id == second.id == "chokaq.E006"
+    assert "'tests.unit.nowhere.x' cannot be loaded: ModuleNotFoundError" in first.msg
+    assert "is not callable" in second.msg
+
+
+@dataclass
+class Unstorable:
+    what: complex
+
+
+def test_types_that_cannot_be_stored() -> None:
+    before = found(checks.check_types)
+    registry.register(Unstorable, type="unstorable")
+    registry.raw_handler("raw.*")(lambda type, payload, ctx: None)  # noqa: A006
+    (message,) = [message for message in found(checks.check_types) if message not in before]
+    assert message.id == "chokaq.E007"
+    assert "Unstorable.what: values of complex" in message.msg
