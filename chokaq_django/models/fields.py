@@ -104,7 +104,7 @@ def as_utc(value: dt.datetime) -> dt.datetime:
 
 def to_text(value: dt.datetime) -> str:
     """The one form in which SQLite stores an instant: ``2026-01-31 23:59:59.000000``, UTC, compared as text."""
-    return as_utc(value).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return as_utc(value).isoformat(" ", "microseconds")[:26]  # without the offset
 
 
 def from_db(value: Any) -> dt.datetime | None:

@@ -1,0 +1,7 @@
+"""Storage on SQLite."""
+
+from __future__ import annotations
+
+from .storage import SQLiteStorage
+
+__all__ = ["SQLiteStorage"]

@@ -1,0 +1,124 @@
+"""The claim: a look without a lock, a short transaction, and the rows read after it."""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from ...models.fields import from_db, to_text
+from ..columns import HOT, QUEUE
+from ..constrained import _levels, in_order
+from ..contract import Claim, ClaimedJob, ClaimRequest
+from .session import ROWS, SQLiteSession, as_json
+
+Pair = tuple[str, int]
+
+
+def closed(queue: str) -> str:
+    """A query that has a row when the queue is paused or inactive."""
+    return f"SELECT 1 FROM {QUEUE} s WHERE s.name = {queue} AND (s.is_paused OR NOT s.is_active)"
+
+
+# The priorities present in each open queue by seeks: the highest, the highest below it, and so on; and the first due time
+# of each. Jobs are never read, however many there are.
+_PRIORITY = f"SELECT h.priority FROM {HOT} h WHERE h.status = 0"
+_LOOK = f"""
+WITH RECURSIVE p (queue, priority) AS (
+  SELECT q.value, ({_PRIORITY} AND h.queue = q.value ORDER BY h.priority DESC LIMIT 1)
+  FROM json_each(%s) q WHERE NOT EXISTS ({closed("q.value")})
+  UNION ALL
+  SELECT p.queue, ({_PRIORITY} AND h.queue = p.queue AND h.priority < p.priority ORDER BY h.priority DESC LIMIT 1)
+  FROM p WHERE p.priority IS NOT NULL)
+SELECT queue, priority, (
+  SELECT h.run_at FROM {HOT} h WHERE h.status = 0 AND h.queue = p.queue AND h.priority = p.priority
+  ORDER BY h.run_at LIMIT 1)
+FROM p WHERE priority IS NOT NULL
+"""
+_NEXT_DUE = (
+    "SELECT min(f) FROM (SELECT ("
+    f"SELECT h.run_at FROM {HOT} h WHERE h.status = 0 AND h.queue = json_extract(j.value, '$[0]') "
+    "AND h.priority = json_extract(j.value, '$[1]') AND h.run_at > %s ORDER BY h.run_at LIMIT 1"
+    ") AS f FROM json_each(%s) j)"
+)
+_DUE = (
+    "SELECT json_group_array(json_array(run_at, id, place)) FROM ("
+    f"SELECT run_at, id, rowid AS place FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s AND run_at <= %s "
+    f"AND NOT EXISTS ({closed('%s')}) ORDER BY run_at, id LIMIT %s)"
+)
+_PENDING_QUEUES = f"""
+WITH RECURSIVE q (name) AS (
+  SELECT (SELECT queue FROM {HOT} WHERE status = 0 ORDER BY queue LIMIT 1)
+  UNION ALL
+  SELECT (SELECT queue FROM {HOT} WHERE status = 0 AND queue > q.name ORDER BY queue LIMIT 1)
+  FROM q WHERE q.name IS NOT NULL)
+SELECT name FROM q WHERE name IS NOT NULL
+"""
+
+
+class ClaimStatements(SQLiteSession):
+    """Claims. The constrained one is the portable one, behind the same look."""
+
+    def claim(self, request: ClaimRequest) -> Claim:
+        if request.limit <= 0 or not request.queues:
+            return Claim([])
+        pairs = self._single(lambda: self._query(_LOOK, [as_json(list(request.queues))]))
+        now = dt.datetime.now(dt.UTC)
+        text = to_text(now)
+        if all(first > text for _, _, first in pairs):
+            return Claim([], _seconds(min((first for _, _, first in pairs), default=None), now))
+        return super().claim(request)
+
+    def _claim_fast(self, request: ClaimRequest) -> Claim:
+        pairs = self._single(lambda: self._pairs(request.queues))
+        places = self._unit(lambda: self._lease_due(request, pairs))
+        # The rows are ours: they are read after the commit, when the file is free again for others.
+        jobs, next_due = self._single(lambda: self._leased(request, places, pairs))
+        in_order(jobs, request)
+        return Claim(jobs, next_due)
+
+    def _pairs(self, queues: Sequence[str]) -> list[Pair]:
+        return [(queue, priority) for queue, priority, _ in self._query(_LOOK, [as_json(list(queues))])]
+
+    def _lease_due(self, request: ClaimRequest, pairs: Sequence[Pair]) -> list[int]:
+        """Lease the first due rows; their rowids."""
+        now = to_text(dt.datetime.now(dt.UTC))
+        places: list[int] = []
+        for level in _levels(pairs, request):
+            need = request.limit - len(places)
+            found = []
+            for queue, priority in level:
+                found += self._one_json(_DUE, [queue, priority, now, queue, need])
+            places += [place for _, _, place in sorted(found)[:need]]
+            if len(places) >= request.limit:
+                break
+        if places:
+            self._execute(
+                f"UPDATE {HOT} SET {self._lease_assignments(request.start)} WHERE {ROWS}",
+                [request.worker_id, as_json(places)],
+            )
+        return places
+
+    def _leased(
+        self, request: ClaimRequest, places: Sequence[int], pairs: Sequence[Pair]
+    ) -> tuple[list[ClaimedJob], float | None]:
+        rows = self._query(
+            f"SELECT {self._claimed_list()} FROM {HOT} WHERE {ROWS} AND worker_id = %s AND status + 0 IN (1, 2)",
+            [as_json(places), request.worker_id],
+        )
+        next_due = self._next_due(pairs) if len(places) < request.limit else None
+        return [self._claimed(row) for row in rows], next_due
+
+    def _next_due(self, pairs: Sequence[Pair]) -> float | None:
+        now = dt.datetime.now(dt.UTC)
+        return _seconds(self._query(_NEXT_DUE, [to_text(now), as_json(pairs)])[0][0], now)
+
+    def pending_queues(self) -> list[str]:
+        return [name for (name,) in self._single(lambda: self._query(_PENDING_QUEUES))]
+
+
+def _seconds(instant: str | None, now: dt.datetime) -> float | None:
+    """From ``now`` to a stored instant."""
+    until = from_db(instant)
+    return None if until is None else (until - now).total_seconds()

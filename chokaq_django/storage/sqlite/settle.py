@@ -1,0 +1,140 @@
+"""Settle: all outcomes of a call in one transaction of a few statements, whatever their kinds and their number."""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from ...models.fields import to_text
+from ..buckets import BUCKET_COLUMNS, NO_REASON, SUMS, BucketRow, Tally, reason_of
+from ..columns import ARCHIVE, ARCHIVE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, names, select
+from ..contract import Applied, Outcome, OutcomeKind
+from ..text import storable
+from .leases import FETCHED, PENDING, PROCESSING, LeaseStatements
+from .session import ROWS, SQLiteSession, as_json, later
+
+_UNSTARTED = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
+_DEAD = _UNSTARTED | {OutcomeKind.DEAD}
+_GIVES_ATTEMPT_BACK = frozenset({OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED})
+_TYPE_LIMIT, _PERSON_LIMIT = 255, 100
+
+
+def _at(index: int) -> str:
+    return f"json_extract(j.value, '$[{index}]')"
+
+
+# Tables of outcomes: the first three columns are rowid, attempt log and who changed the job.
+_COMMON = {"attempt_log": _at(1), "modified_by": f"COALESCE({_at(2)}, h.modified_by)"}
+_ROW = f"FROM json_each(%s) j CROSS JOIN {HOT} h WHERE h.rowid = {_at(0)}"
+_ARCHIVED = {
+    **_COMMON, "finished_at": SQLiteSession.NOW, "duration_ms": _at(3), "wait_ms": _at(4), "result": _at(5),
+}  # fmt: skip
+_BURIED = {
+    **_COMMON, "failure_reason": _at(3), "error_type": _at(4), "error_details": _at(5), "fingerprint": _at(6),
+    "failed_at": SQLiteSession.NOW, "note": "''", "assignee": "NULL", "acknowledged_at": "NULL",
+}  # fmt: skip
+TO_ARCHIVE = f"INSERT INTO {ARCHIVE} ({names(ARCHIVE_COLUMNS)}) SELECT {select(ARCHIVE_COLUMNS, _ARCHIVED, 'h')} {_ROW}"
+TO_DLQ = f"INSERT INTO {DLQ} ({names(DLQ_COLUMNS)}) SELECT {select(DLQ_COLUMNS, _BURIED, 'h')} {_ROW}"
+TO_PENDING = (
+    f"UPDATE {HOT} AS h SET status = {PENDING}, worker_id = NULL, heartbeat_at = NULL, updated_at = {SQLiteSession.NOW}, "
+    f"progress = NULL, progress_message = NULL, attempt_log = {_at(1)}, "
+    f"modified_by = COALESCE({_at(2)}, h.modified_by), run_at = COALESCE({_at(3)}, h.run_at), "
+    f"attempt = attempt - {_at(4)}, snooze_count = snooze_count + {_at(5)} FROM json_each(%s) j WHERE h.rowid = {_at(0)}"
+)
+
+_ADDED = ", ".join(f"{column} = {column} + excluded.{column}" for column in SUMS)
+_BUCKET_ROW = f"({SQLiteSession.BUCKET}, {', '.join(['%s'] * len(BUCKET_COLUMNS))})"
+_BUCKETS_AT_ONCE = 16
+
+
+class SettleStatements(LeaseStatements):
+    """Ends of executions."""
+
+    def settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
+        return self._unit(lambda: self._settle(worker_id, outcomes)) if outcomes else set()
+
+    def _settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
+        rows = self._leases(worker_id, [outcome.id for outcome in outcomes])
+        now = dt.datetime.now(dt.UTC)
+        applied: list[Outcome] = []
+        rest: list[Outcome] = []
+        archived: list[list[Any]] = []
+        buried: list[list[Any]] = []
+        pending: list[list[Any]] = []
+        for outcome in outcomes:
+            row = rows.pop(outcome.id, None)
+            expected = FETCHED if outcome.kind in _UNSTARTED else PROCESSING
+            if row is None or row[1] != outcome.claim_number or row[2] != expected:
+                rest.append(outcome)
+                continue
+            applied.append(outcome)
+            common = [row[0], storable(outcome.attempt_log), storable(outcome.modified_by, _PERSON_LIMIT)]
+            if outcome.kind is OutcomeKind.SUCCEEDED:
+                archived.append([*common, outcome.duration_ms, outcome.wait_ms, outcome.result])
+            elif outcome.kind in _DEAD:
+                buried.append([*common, *_failure(outcome)])
+            else:
+                pending.append([*common, *_return(outcome, now)])
+        self._write(archived, buried, pending)
+        self._add_buckets(Tally(self._shard).settled(applied).rows())
+        return {outcome.id for outcome in applied} | self._already(worker_id, rest)
+
+    def _write(self, archived: list[list[Any]], buried: list[list[Any]], pending: list[list[Any]]) -> None:
+        if archived:
+            self._execute(TO_ARCHIVE, [as_json(archived)])
+        if buried:
+            self._execute(TO_DLQ, [as_json(buried)])
+        if archived or buried:
+            self._execute(f"DELETE FROM {HOT} WHERE {ROWS}", [as_json([row[0] for row in (*archived, *buried)])])
+        if pending:
+            self._execute(TO_PENDING, [as_json(pending)])
+
+    def _already(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
+        """Outcomes that an earlier call has written, whose commit the worker did not learn of. What a rescuer or an
+        operator did to the job meanwhile has another place, reason or log."""
+        if not outcomes:
+            return set()
+        ids = [outcome.id for outcome in outcomes]
+        among, params = self._among("id", ids)
+        log = "attempt_log"
+        archived = self._query(f"SELECT id, claim_number FROM {ARCHIVE} WHERE {among} AND worker_id = %s", [*params, worker_id])
+        buried = self._query(
+            f"SELECT id, claim_number, failure_reason, {log} FROM {DLQ} WHERE {among} AND worker_id = %s", [*params, worker_id]
+        )
+        pending = self._query(
+            f"SELECT id, claim_number, {NO_REASON}, {log} FROM {HOT} WHERE {among} AND status + 0 = {PENDING}", params
+        )
+        done = {*archived, *buried, *pending}
+        return {outcome.id for outcome in outcomes if _trace(outcome) in done}
+
+    def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
+        for first in range(0, len(rows), _BUCKETS_AT_ONCE):
+            part = rows[first : first + _BUCKETS_AT_ONCE]
+            self._execute(
+                f"INSERT INTO {BUCKET} (at, {names(BUCKET_COLUMNS)}) VALUES {', '.join([_BUCKET_ROW] * len(part))} "
+                f"ON CONFLICT (at, series) DO UPDATE SET max_ms = max(max_ms, excluded.max_ms), {_ADDED}",
+                [value for row in part for value in row.values()],
+            )
+
+
+def _failure(outcome: Outcome) -> list[Any]:
+    return [
+        int(reason_of(outcome)), storable(outcome.error_type, _TYPE_LIMIT), storable(outcome.error_details),
+        outcome.fingerprint,
+    ]  # fmt: skip
+
+
+def _return(outcome: Outcome, now: dt.datetime) -> list[Any]:
+    """When to run again (None: as before, it keeps its place), attempts to take off, snoozes to count."""
+    run_at = None if outcome.kind is OutcomeKind.INTERRUPTED else to_text(later(now, outcome.delay))
+    return [run_at, int(outcome.kind in _GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)]
+
+
+def _trace(outcome: Outcome) -> tuple[Any, ...]:
+    """What the outcome leaves behind, as :meth:`SettleStatements._already` reads it."""
+    if outcome.kind is OutcomeKind.SUCCEEDED:
+        return outcome.id, outcome.claim_number
+    return outcome.id, outcome.claim_number, int(reason_of(outcome)), storable(outcome.attempt_log)
