@@ -60,10 +60,13 @@ class CircuitStatements(FleetStatements):
         sql = f"SELECT {names(_COLUMNS)}, {self.NOW} FROM {CIRCUIT} {hint} WHERE {where} ORDER BY type {lock}"
         found = []
         for row in self._query(sql, params):
-            times = [self._read_instant(value) for value in (row[3], row[4], row[5])]
-            state = CircuitState(row[0], row[1], row[2], *times, load_probes(row[6]), row[7], bool(row[8]))
-            found.append((state, self._read_instant(row[9])))
-        return found  # type: ignore[return-value]
+            window, opened, until, now = (self._read_instant(value) for value in (row[3], row[4], row[5], row[9]))
+            assert now is not None  # noqa: S101 - the clock has a value
+            state = CircuitState(
+                row[0], row[1], row[2], window, opened, until, load_probes(row[6]), row[7], bool(row[8])
+            )
+            found.append((state, now))
+        return found
 
     def _create_circuit(self, type_key: str) -> None:
         columns = ("type", "state", "failures", "probes", "probe_successes", "forced", "updated_at")

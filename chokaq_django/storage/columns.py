@@ -17,7 +17,7 @@ LEASE, BUCKET = "chokaq_leader_lease", "chokaq_metric_bucket"
 
 def columns_of(model: type[Model]) -> tuple[str, ...]:
     """Column names of ``model`` in the order of its fields."""
-    return tuple(field.column for field in model._meta.concrete_fields)
+    return tuple(str(field.column) for field in model._meta.concrete_fields)
 
 
 HOT_COLUMNS = columns_of(JobHot)

@@ -168,7 +168,8 @@ class ClaimStatements(CircuitStatements):
     def _claimed(self, row: Row) -> ClaimedJob:
         """The job of a row that was just leased."""
         # A row that was started although its deadline has passed by now is not expired.
-        job = ClaimedJob(*row[:-1], expired=bool(row[-1]) and row[-2] == 1)
+        job = ClaimedJob(*row)
+        job.expired = bool(row[-1]) and job.status == 1
         for name in ("created_at", "started_at", "run_at", "due_at", "deadline_at"):
             setattr(job, name, self._read_instant(getattr(job, name)))
         return job
@@ -242,7 +243,7 @@ class ClaimStatements(CircuitStatements):
             return free, False
         among, params = self._among("name", names_)
         sql = f"SELECT name, max_workers FROM {QUEUE} {self.HINT_SKIP} WHERE {among} ORDER BY name {self.LOCK_SKIP}"
-        limits = dict(self._query(sql, params))
+        limits: dict[str, int | None] = dict(self._query(sql, params))
         if len(limits) < len(names_):
             for name in set(names_) - set(limits):
                 self._insert_unless_there(
@@ -251,7 +252,7 @@ class ClaimStatements(CircuitStatements):
                 )  # fmt: skip
         if limits:
             among, params = self._among("queue", sorted(limits))
-            live = dict(
+            live: dict[str, int] = dict(
                 self._query(
                     f"SELECT queue, COUNT(*) FROM {HOT} WHERE status IN (1, 2) AND {among} GROUP BY queue", params
                 )

@@ -143,7 +143,7 @@ class Engine(Storage):
         """Run one statement; how many rows it changed."""
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
-            return cursor.rowcount
+            return int(cursor.rowcount)
 
     # -- transactions -------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class PostgresListener:
     """
 
     def __init__(self, alias: str, channel: str = "chokaq") -> None:
-        from psycopg import Connection, sql  # noqa: PLC0415 - only installed where PostgreSQL is used
+        from psycopg import Connection, sql
 
         wrapper: Any = connections.create_connection(alias)
         params = {**wrapper.get_connection_params(), "autocommit": True, "application_name": "chokaq listen"}

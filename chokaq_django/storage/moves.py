@@ -153,7 +153,7 @@ class MoveStatements(Engine):
         if on_key_conflict not in ("skip", "drop"):
             raise ValueError(f"on_key_conflict must be 'skip' or 'drop', not {on_key_conflict!r}")
         given = {"payload": payload, "tags": tags, "priority": priority, "schema_version": schema_version}
-        edits = {column: value for column, value in given.items() if value is not None}
+        edits: dict[str, object] = {column: value for column, value in given.items() if value is not None}
         answer = BulkResult()
         for part in chunks(list(dict.fromkeys(ids))):
             done = self._unit(lambda part=part: self._resurrect(part, by, edits, on_key_conflict == "drop"))  # type: ignore[misc]
@@ -218,7 +218,7 @@ class MoveStatements(Engine):
         if not keys:
             return []
         among, params = self._among("idempotency_key", sorted(set(keys.values())))
-        holders = dict(self._query(f"SELECT idempotency_key, id FROM {HOT} WHERE {among}", params))
+        holders: dict[str, str] = dict(self._query(f"SELECT idempotency_key, id FROM {HOT} WHERE {among}", params))
         return [
             Conflict(job_id, f"Its idempotency key is held by the active job {holders.get(key, '(just finished)')}.")
             for job_id, key in keys.items()
@@ -240,7 +240,9 @@ class MoveStatements(Engine):
 
     def _live_row(self, row: Row) -> LiveRow:
         seen = row[11] if row[2] == PROCESSING else row[12]
-        return LiveRow(*row[:10], self._read_instant(row[10]), self._read_instant(seen))
+        live = LiveRow(*row[:12])
+        live.started_at, live.seen = self._read_instant(row[10]), self._read_instant(seen)
+        return live
 
     def rescue(self, actions: Sequence[RescueAction]) -> Applied:
         applied: Applied = set()
@@ -305,7 +307,7 @@ class MoveStatements(Engine):
         )
         group = fingerprint(FailureReason.EXPIRED, None)
         for part in chunks(rows):
-            self._bury([Burial(*row, FailureReason.EXPIRED, fingerprint=group) for row in part])
+            self._bury([Burial(row[0], row[1], row[2], FailureReason.EXPIRED, fingerprint=group) for row in part])
         return len(rows)
 
     def trim(self, table: str, older_than: float, limit: int, *, reason: int | None = None,

@@ -53,8 +53,9 @@ class PostgresClaim(PostgresSession):
 
 
 def _job(row: Row) -> ClaimedJob:
-    *values, late, _ = row
-    return ClaimedJob(*values, expired=late and values[-1] == 1)
+    job = ClaimedJob(*row[:-1])
+    job.expired = job.expired and job.status == 1  # a row that was started is not late, whatever the clock says by now
+    return job
 
 
 _STATEMENTS = {

@@ -89,7 +89,7 @@ class PostgresLeases(PostgresSession):
         return HeartbeatReply(lost, {job_id: by for job_id, requested, by in rows if requested})
 
     def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
-        return dict(self._leased(CANCEL_REQUESTS, "", leases))  # type: ignore[arg-type]
+        return dict(self._leased(CANCEL_REQUESTS, "", leases))
 
     def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
         texts = {lease.id: (percent, storable(message)) for lease, (percent, message) in notes.items()}

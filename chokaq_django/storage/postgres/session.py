@@ -1,7 +1,7 @@
 """PostgreSQL's dialect, and the two ways to reach it: the caller's Django connection, or a worker's private one.
 
-Both use psycopg's own cursors, which bind on the server. On the caller's connection they run inside Django's wrapper, so
-that query logging, instrumentation and error classes are Django's; prepared statements stay as the project set them.
+Both use psycopg's own cursors, which bind on the server. On the caller's connection they run inside Django's wrapper,
+so that query logging, instrumentation and error classes are Django's; prepared statements stay as the project set them.
 """
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
@@ -12,23 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.postgresql.psycopg_any import is_psycopg3
+from psycopg import Connection, Cursor
 
 from ..base import SQLStorage
 from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
 from ..columns import BUCKET, HOT, QUEUE, names
-from ..contract import StorageError
 from ..engine import Row
 from .text import dump_json
-
-if TYPE_CHECKING:
-    import psycopg
-    from psycopg.abc import Params, Query
 
 CHANNEL = "chokaq"
 """NOTIFY channel; the payload is the name of a queue that has new work."""
@@ -47,7 +42,7 @@ _TRANSIENT = {"40001", "40P01", "55P03", "53300", "25006"}
 """Serialization failure, deadlock, lock not available, too many connections, read-only server (failover)."""
 
 
-class StatementTimeout(OperationalError):
+class StatementTimeoutError(OperationalError):
     """The server did not answer within CLIENT_LIMIT; the connection was closed."""
 
 
@@ -58,13 +53,9 @@ class PostgresSession(SQLStorage):
     BUCKET: ClassVar[str] = "date_bin('10 seconds', statement_timestamp(), TIMESTAMPTZ '2020-01-01 00:00:00+00')"
 
     def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
-        if not is_psycopg3:
-            raise StorageError(
-                "Jobs on PostgreSQL need psycopg 3; psycopg2 is installed. pip install 'psycopg[binary]'"
-            )
         super().__init__(connection, private=private)
-        self._raw: psycopg.Connection[Any] | None = None
-        self._cursor: psycopg.Cursor[Row] | None = None
+        self._raw: Connection[Any] | None = None
+        self._cursor: Cursor[Row] | None = None
         if private and "pool" in connection.settings_dict["OPTIONS"]:
             # A worker's connection lives as long as the worker and has settings of its own: it is none of the pool's.
             options = {key: value for key, value in connection.settings_dict["OPTIONS"].items() if key != "pool"}
@@ -80,7 +71,7 @@ class PostgresSession(SQLStorage):
 
     def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
         if rows:
-            self._query(f"{ADD_BUCKETS}", [bucket_json(rows)])
+            self._query(ADD_BUCKETS, [bucket_json(rows)])
 
     def _pairs(self, queues: Sequence[str]) -> list[tuple[str, int]]:
         rows = self._query(
@@ -97,7 +88,7 @@ class PostgresSession(SQLStorage):
     # -- errors -------------------------------------------------------------------------------------------------------
 
     def _is_transient(self, error: BaseException) -> bool:
-        if isinstance(error, StatementTimeout) or not isinstance(error, DatabaseError):
+        if isinstance(error, StatementTimeoutError) or not isinstance(error, DatabaseError):
             return False
         state = _sqlstate(error)
         if state is None:
@@ -118,7 +109,7 @@ class PostgresSession(SQLStorage):
                 return cursor.fetchall() if cursor.description else []
         with self.connection.wrap_database_errors:
             cursor = self._private_cursor()
-            cursor.execute(cast("Query", sql), params)
+            cursor.execute(sql, params)
             return cursor.fetchall() if cursor.description else []
 
     def _execute(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> int:
@@ -128,8 +119,8 @@ class PostgresSession(SQLStorage):
                 return int(cursor.rowcount)
         with self.connection.wrap_database_errors:
             cursor = self._private_cursor()
-            cursor.execute(cast("Query", sql), params)
-            return cursor.rowcount
+            cursor.execute(sql, params)
+            return int(cursor.rowcount)
 
     def _together(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements that do not depend on one another's rows in one transaction and, privately, one round trip."""
@@ -146,12 +137,10 @@ class PostgresSession(SQLStorage):
             with connection.pipeline():
                 cursors = [self._new_cursor(connection) for _ in statements]
                 for cursor, (sql, params) in zip(cursors, statements, strict=True):
-                    cursor.execute(cast("Query", sql), cast("Params", params))
+                    cursor.execute(sql, params)
             return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def _shared_cursor(self) -> Any:
-        from psycopg import Cursor  # noqa: PLC0415 - only installed where PostgreSQL is used
-
         connection: Any = self.connection
         connection.close_if_health_check_failed()
         connection.ensure_connection()
@@ -163,30 +152,28 @@ class PostgresSession(SQLStorage):
 
     # -- the private connection ---------------------------------------------------------------------------------------
 
-    def _private_cursor(self) -> psycopg.Cursor[Row]:
+    def _private_cursor(self) -> Any:
         connection = self._connected()
         if self._cursor is None or self._cursor.connection is not connection:
             self._cursor = self._new_cursor(connection)
         return self._cursor
 
     @staticmethod
-    def _new_cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Row]:
-        from psycopg import Cursor  # noqa: PLC0415
-
-        cursor: psycopg.Cursor[Row] = Cursor(connection)
+    def _new_cursor(connection: Connection[Any]) -> Any:
+        cursor: Cursor[Row] = Cursor(connection)
         cursor.format = _BINARY
         return cursor
 
-    def _connected(self) -> psycopg.Connection[Any]:
+    def _connected(self) -> Connection[Any]:
         raw = self._raw
         if raw is not None and not raw.closed and self.connection.connection is raw:
             return raw
         self.connection.close()
         self.connection.connect()
-        self._raw = self._configure(cast("psycopg.Connection[Any]", self.connection.connection))
+        self._raw = self._configure(cast(Connection[Any], self.connection.connection))
         return self._raw
 
-    def _configure(self, raw: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    def _configure(self, raw: Connection[Any]) -> Connection[Any]:
         """Make a new connection one for a worker."""
         self.connection.set_autocommit(True)
         raw.wait = _limited_wait(raw)  # type: ignore[method-assign]
@@ -206,7 +193,7 @@ class PostgresSession(SQLStorage):
         }
         calls = ", ".join(["set_config(%s, %s, false)"] * len(values))
         with self._new_cursor(raw) as cursor:
-            cursor.execute(cast("Query", f"SELECT {calls}"), [part for item in values.items() for part in item])
+            cursor.execute(f"SELECT {calls}", [part for item in values.items() for part in item])
         return raw
 
     @contextmanager
@@ -219,7 +206,7 @@ class PostgresSession(SQLStorage):
             yield
 
 
-def _limited_wait(raw: psycopg.Connection[Any]) -> Callable[..., Any]:
+def _limited_wait(raw: Connection[Any]) -> Callable[..., Any]:
     """``raw.wait`` with CLIENT_LIMIT: a server that stands still stops a worker for so long and not for ever."""
     wait = raw.wait
 
@@ -229,9 +216,8 @@ def _limited_wait(raw: psycopg.Connection[Any]) -> Callable[..., Any]:
     return limited
 
 
-def _with_limit(gen: Generator[Any, Any, Any], raw: psycopg.Connection[Any]) -> Generator[Any, Any, Any]:
+def _with_limit(gen: Generator[Any, Any, Any], raw: Connection[Any]) -> Generator[Any, Any, Any]:
     end = time.monotonic() + CLIENT_LIMIT
-    wanted = next_or_stop = None
     try:
         wanted = next(gen)
         while True:
@@ -239,9 +225,8 @@ def _with_limit(gen: Generator[Any, Any, Any], raw: psycopg.Connection[Any]) -> 
             if not ready and time.monotonic() > end:
                 gen.close()
                 raw.close()
-                raise StatementTimeout(f"PostgreSQL did not answer within {CLIENT_LIMIT:.0f} s")
-            next_or_stop = gen.send(ready)
-            wanted = next_or_stop
+                raise StatementTimeoutError(f"PostgreSQL did not answer within {CLIENT_LIMIT:.0f} s")
+            wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value
 
