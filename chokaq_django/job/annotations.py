@@ -14,27 +14,24 @@ from typing import Any
 
 import msgspec
 
-from .shape import (
-    AnyShape,
-    ArrayShape,
-    DictShape,
-    Flat,
-    FloatShape,
-    LiteralShape,
-    RecordShape,
-    Refused,
-    Shape,
-    TupleShape,
-    UnionShape,
-    check_int,
-    check_text,
-)
+from .containers import ArrayShape, DictShape, RecordShape, TupleShape, UnionShape
+from .failures import PayloadError
+from .shape import AnyShape, Flat, FloatShape, LiteralShape, Refused, Shape, check_int, check_text
 
 __all__ = ["ShapeBuilder", "UnsupportedTypeError"]
 
 
-class UnsupportedTypeError(TypeError):
-    """An annotation whose values cannot go through JSON and come back."""
+class UnsupportedTypeError(PayloadError):
+    """A payload class with a field whose values cannot go through JSON and come back."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("$", message)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[type[UnsupportedTypeError], tuple[str]]:
+        return type(self), (self.message,)
 
 
 def _test_decimal(value: decimal.Decimal) -> None:

@@ -18,18 +18,16 @@ import msgspec
 
 from ..conf import get_options
 from .annotations import ShapeBuilder, UnsupportedTypeError
+from .containers import DictShape, RecordShape, UnionShape
 from .definition import JobType
 from .failures import PayloadError, PayloadTooLarge, SchemaVersionError
 from .schema import lift
 from .shape import (
     MAX_DEPTH,
-    DictShape,
     Flat,
     FloatShape,
-    RecordShape,
     Refused,
     Shape,
-    UnionShape,
     check_float,
     check_int,
     check_text,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.core import checks as django_checks
 from django.core.checks import CheckMessage
 from django.db import connections
@@ -29,20 +30,22 @@ def only(check: Any) -> CheckMessage:
 def database(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes ``jobs`` a database with these settings, which nothing connects to."""
 
+    def forget() -> None:
+        if any(connection.alias == "jobs" for connection in connections.all(initialized_only=True)):
+            del connections["jobs"]
+
     def configure(**config: Any) -> None:
         databases = {
             **settings.DATABASES,
             "jobs": connections.configure_settings({"default": {}, "jobs": config})["jobs"],
         }
         settings.CHOKAQ = {"DATABASE": "jobs"}
-        monkeypatch.setattr(checks.settings._wrapped, "DATABASES", databases)
+        monkeypatch.setattr(django_settings._wrapped, "DATABASES", databases)
         monkeypatch.setitem(connections.settings, "jobs", databases["jobs"])
-        if hasattr(connections._connections, "jobs"):
-            del connections["jobs"]
+        forget()
 
     yield configure
-    if hasattr(connections._connections, "jobs"):
-        del connections["jobs"]
+    forget()
 
 
 def test_the_suite_itself_is_clean() -> None:

@@ -256,28 +256,42 @@ class Lax:
     sloppy: Sloppy
 
 
+# The same classes for arguments that a type checker would refuse.
+BadFlat: Any = Flat
+BadItem: Any = Item
+BadSpecialItem: Any = SpecialItem
+BadPoint: Any = Point
+BadTree: Any = Tree
+BadSloppy: Any = Sloppy
+BadLax: Any = Lax
+
+
 @pytest.mark.parametrize(
     ("obj", "path", "word"),
     [
-        (Flat(5), "$.to", "expected str, got int"),
-        (Flat("x", "1"), "$.count", "expected int, got str"),
-        (Flat("x", True), "$.count", "expected int, got bool"),
-        (Flat("x", 1.0), "$.count", "expected int, got float"),
-        (Flat("x", flag=1), "$.flag", "expected bool, got int"),
-        (Flat("x", note=5), "$.note", "got int"),
-        (Flat("x", share="1"), "$.share", "expected float, got str"),
-        (Flat("x", share=True), "$.share", "expected float, got bool"),
-        (Flat(mark_safe("x")), "$.to", "str(...)"),
-        (Flat(gettext_lazy("x")), "$.to", "str(...)"),
-        (Flat(Text("x")), "$.to", "str(...)"),
-        (Flat(User(username="ada")), "$.to", "primary key"),
-        (Flat("x", Level.LOW), "$.count", ".value"),
-        (with_bad(items=(Item(Decimal(1)),)), "$.items", "got tuple"),
-        (with_bad(items=[Item(Decimal(1))] * 3 + [Item("3.50")]), "$.items[3].price", "expected Decimal, got str"),
-        (with_bad(items=[Item(0.5)]), "$.items[0].price", "expected Decimal, got float"),
-        (with_bad(items=[Item(5)]), "$.items[0].price", "expected Decimal, got int"),
-        (with_bad(items=[SpecialItem(Decimal(1))]), "$.items[0]", "SpecialItem"),
-        (with_bad(by_name={"a b": Item(1)}), '$.by_name["a b"].price', "Decimal"),
+        (BadFlat(5), "$.to", "expected str, got int"),
+        (BadFlat("x", "1"), "$.count", "expected int, got str"),
+        (BadFlat("x", True), "$.count", "expected int, got bool"),
+        (BadFlat("x", 1.0), "$.count", "expected int, got float"),
+        (BadFlat("x", flag=1), "$.flag", "expected bool, got int"),
+        (BadFlat("x", note=5), "$.note", "got int"),
+        (BadFlat("x", share="1"), "$.share", "expected float, got str"),
+        (BadFlat("x", share=True), "$.share", "expected float, got bool"),
+        (BadFlat(mark_safe("x")), "$.to", "str(...)"),
+        (BadFlat(gettext_lazy("x")), "$.to", "str(...)"),
+        (BadFlat(Text("x")), "$.to", "str(...)"),
+        (BadFlat(User(username="ada")), "$.to", "primary key"),
+        (BadFlat("x", Level.LOW), "$.count", ".value"),
+        (with_bad(items=(BadItem(Decimal(1)),)), "$.items", "got tuple"),
+        (
+            with_bad(items=[BadItem(Decimal(1))] * 3 + [BadItem("3.50")]),
+            "$.items[3].price",
+            "expected Decimal, got str",
+        ),
+        (with_bad(items=[BadItem(0.5)]), "$.items[0].price", "expected Decimal, got float"),
+        (with_bad(items=[BadItem(5)]), "$.items[0].price", "expected Decimal, got int"),
+        (with_bad(items=[BadSpecialItem(Decimal(1))]), "$.items[0]", "SpecialItem"),
+        (with_bad(by_name={"a b": BadItem(1)}), '$.by_name["a b"].price', "Decimal"),
         (with_bad(numbers={"1": "x"}), '$.numbers["1"]', "key: expected int, got str"),
         (with_bad(numbers={True: "x"}), '$.numbers["True"]', "key: expected int, got bool"),
         (with_bad(at=dt.date(2026, 1, 1)), "$.at", "date"),
@@ -295,14 +309,14 @@ class Lax:
         (with_bad(pair=[1, "x"]), "$.pair", "got list"),
         (with_bad(many=(1, "2")), "$.many[1]", "expected int, got str"),
         (with_bad(tags={"a"}), "$.tags", "got set"),
-        (with_bad(point=Point("1")), "$.point[0]", "expected int, got str"),
+        (with_bad(point=BadPoint("1")), "$.point[0]", "expected int, got str"),
         (with_bad(point=(1, "")), "$.point", "expected Point, got tuple"),
         (with_bad(extra={"b": "x"}), "$.extra", "'a' is missing"),
         (with_bad(extra={"a": 1, "bb": "x"}), "$.extra.bb", "no such field"),
         (with_bad(extra={"a": "1"}), "$.extra.a", "expected int, got str"),
         (with_bad(size="l"), "$.size", "Literal"),
         (with_bad(blob=bytearray(b"x")), "$.blob", "bytearray"),
-        (with_bad(tree=Tree(1, [Tree("2")])), "$.tree.children[0].value", "expected int, got str"),
+        (with_bad(tree=BadTree(1, [BadTree("2")])), "$.tree.children[0].value", "expected int, got str"),
         (with_bad(free=(1, 2)), "$.free", "would come back as a list"),
         (with_bad(free={1: "x"}), "$.free", "would come back as a string"),
         (with_bad(free=[{"a": {2}}]), '$.free[0]["a"]', "would come back as a list"),
@@ -311,12 +325,12 @@ class Lax:
         (with_bad(free=UUID(int=1)), "$.free", "got uuid.UUID"),
         (with_bad(free=b"x"), "$.free", "got bytes"),
         (with_bad(free=Level.LOW), "$.free", ".value"),
-        (with_bad(free=Item(Decimal(1))), "$.free", "Item"),
+        (with_bad(free=BadItem(Decimal(1))), "$.free", "Item"),
         (with_bad(free=object()), "$.free", "got object"),
         (with_bad(free=1j), "$.free", "got complex"),
         (with_bad(free=User(username="ada")), "$.free", "primary key"),
         (with_bad(free=lambda: None), "$.free", "function"),
-        (Lax(Sloppy("x")), "$.sloppy.value", "expected int, got str"),
+        (BadLax(BadSloppy("x")), "$.sloppy.value", "expected int, got str"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("$") else "",
 )

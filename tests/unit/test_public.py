@@ -28,7 +28,7 @@ def test_type_checkers_see_the_same_names() -> None:
 
 def test_unknown_names() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'enqeue'"):
-        _ = chokaq_django.enqeue  # type: ignore[attr-defined]
+        _ = chokaq_django.enqeue
 
 
 def test_importing_needs_no_django() -> None:

@@ -144,21 +144,27 @@ def test_delays_are_finite_for_any_n(policy: Backoff, n: int) -> None:
     assert 0 <= policy.delay(n) < 40_000_000
 
 
+# The same classes for arguments that a type checker would refuse.
+BadExponential: Any = Exponential
+BadPolynomial: Any = Polynomial
+BadExplicit: Any = Explicit
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Exponential(base=-1), "Exponential: base must be 0 or more"),
-        (lambda: Exponential(base=10, max=5), "max .* must not be below base"),
-        (lambda: Exponential(multiplier=0.5), "multiplier must be finite and at least 1"),
-        (lambda: Exponential(multiplier=float("nan")), "multiplier must be finite"),
-        (lambda: Exponential(multiplier="2"), "multiplier must be a number"),
-        (lambda: Exponential(jitter="1"), "jitter must be a timedelta"),
-        (lambda: Polynomial(power=-1), "power must be finite and at least 0"),
-        (lambda: Polynomial(offset=float("inf")), "offset must be a finite"),
-        (lambda: Explicit([]), "at least one delay"),
-        (lambda: Explicit("12"), "must be a list"),
-        (lambda: Explicit(5), "must be a list"),
-        (lambda: Explicit([1, "2"]), r"delays\[1\] must be a timedelta"),
+        (lambda: BadExponential(base=-1), "Exponential: base must be 0 or more"),
+        (lambda: BadExponential(base=10, max=5), "max .* must not be below base"),
+        (lambda: BadExponential(multiplier=0.5), "multiplier must be finite and at least 1"),
+        (lambda: BadExponential(multiplier=float("nan")), "multiplier must be finite"),
+        (lambda: BadExponential(multiplier="2"), "multiplier must be a number"),
+        (lambda: BadExponential(jitter="1"), "jitter must be a timedelta"),
+        (lambda: BadPolynomial(power=-1), "power must be finite and at least 0"),
+        (lambda: BadPolynomial(offset=float("inf")), "offset must be a finite"),
+        (lambda: BadExplicit([]), "at least one delay"),
+        (lambda: BadExplicit("12"), "must be a list"),
+        (lambda: BadExplicit(5), "must be a list"),
+        (lambda: BadExplicit([1, "2"]), r"delays\[1\] must be a timedelta"),
     ],
 )
 def test_wrong_policies(make: Any, words: str) -> None:
@@ -192,7 +198,7 @@ def test_entries_are_storable_and_capped() -> None:
             "logs": [f"line {n} " + "y" * 500 for n in range(100)],
             "share": float("nan"),
             "what": object,
-            5: None,
+            "nothing": None,
         },
     )
     text.encode()
@@ -202,7 +208,7 @@ def test_entries_are_storable_and_capped() -> None:
     assert entry["message"] == "a\\x00\\ud800"
     assert "truncated" in entry["traceback"]
     assert entry["logs"][-1].startswith("line 99 ")
-    assert entry["5"] is None
+    assert entry["nothing"] is None
 
 
 def test_entries_of_too_many_parts_still_fit() -> None:
