@@ -11,7 +11,7 @@ from .. import wake
 from ..conf import get_options
 from ..job.definition import UNSET, Unset
 from ..job.durations import Duration, to_seconds
-from ..job.envelope import EnvelopeError, clean_queue
+from ..job.envelope import EnvelopeError, clean_key, clean_queue
 from ..models import Queue, Worker
 from ..storage import BulkResult, Conflict, get_storage
 from ..storage.contract import QueueRow
@@ -129,7 +129,8 @@ def _change_queue(
 def _queue_row(alias: str, name: str) -> Queue:
     """The control row of the queue, locked; made from the settings when there is none yet."""
     rows = Queue.objects.using(alias).select_for_update()
-    row = rows.filter(pk=name).first()
+    # A row may bear a name that no job could be enqueued under: it was written by other means.
+    row = rows.filter(pk=clean_key(name, "queue") or "").first()
     if row is None:
         clean = clean_queue(name)
         seed = get_options().queues.get(clean)
@@ -145,6 +146,7 @@ def stop_worker(worker_id: str, *, by: str | Operator, reason: str = "") -> Bulk
     Needs ``chokaq.operate``.
     """
     actor = authorised(by, "operate")
+    worker_id = clean_key(worker_id, "worker_id") or ""
     alias = get_options().database
     answer = BulkResult()
     with transaction.atomic(using=alias):

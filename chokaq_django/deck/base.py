@@ -16,7 +16,8 @@ from django.utils.translation import gettext as _
 
 from ..conf import get_options
 from ..control import BulkResult, Operator
-from .listing import TERM_LIMIT, CappedPaginator
+from ..job.envelope import EnvelopeError
+from .listing import TERM_LIMIT, BoundedChangeList, CappedPaginator
 
 __all__ = ["TableAdmin", "Verb"]
 
@@ -89,15 +90,24 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().get_queryset(request).using(get_options().database)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        """Only filters on the page: Django would allow any column, a hidden payload's text included."""
-        shown = (getattr(item, "parameter_name", None) for item in self.list_filter)
-        return lookup in self.literal_lookups or lookup in set(shown)
+        """Only filters on the page: Django would allow any column, a hidden payload's text included.
+
+        No engine stores NUL, and some raise an error when they are asked for it.
+        """
+        shown = {getattr(item, "parameter_name", None) for item in self.list_filter}
+        return (lookup in self.literal_lookups or lookup in shown) and "\x00" not in str(value)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BoundedChangeList]:
+        return BoundedChangeList
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         term = search_term.strip()[:TERM_LIMIT]
-        return (self.search(queryset, term) if term else queryset), False
+        return (self.search(queryset, term) if term and self.search_fields else queryset), False
 
     def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         """The rows that ``term`` means, taken literally."""
@@ -184,8 +194,12 @@ def _as_view(model_admin: TableAdmin, verb: Verb) -> Callable[..., HttpResponse]
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         key = unquote(object_id)
-        answer = verb.act([key], request.user, request.POST.get("reason", ""), request.POST)
-        model_admin.tell(request, verb, answer)
+        try:
+            answer = verb.act([key], request.user, request.POST.get("reason", ""), request.POST)
+        except EnvelopeError as error:
+            model_admin.message_user(request, str(error), messages.ERROR)
+        else:
+            model_admin.tell(request, verb, answer)
         return HttpResponseRedirect(model_admin.place_of(key))
 
     return view

@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -171,6 +170,8 @@ def _counted(queue: str, status: JobStatus) -> str:
 
 
 class WorkerAdmin(TableAdmin):
+    search_fields = ("host",)
+    search_help_text = gettext_lazy("The beginning of a host's name.")
     list_display = ("place", "state_text", "queue_names", "load", "buffered_column", "memory", "counts", "seen")
     ordering = ("host", "pid")
     fieldsets = (
@@ -202,7 +203,7 @@ class WorkerAdmin(TableAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state_text(self, obj: Any) -> SafeString:
-        silence = timezone.now() - obj.last_seen
+        silence = dt.datetime.now(dt.UTC) - obj.last_seen
         if silence > dt.timedelta(seconds=get_options().recovery.worker_timeout):
             return badge(_("Silent"), "bad")
         if obj.stop_requested:

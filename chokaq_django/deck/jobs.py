@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from django.contrib import admin
@@ -9,7 +10,6 @@ from django.contrib.admin.utils import flatten_fieldsets, quote, unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -34,7 +34,7 @@ from .columns import (
     tags_field,
 )
 from .history import attempts_of, audit_of
-from .listing import JobChangeList, PeriodFilter, QueueFilter, ReasonFilter, StatusFilter, TypeFilter, search_jobs
+from .listing import PeriodFilter, QueueFilter, ReasonFilter, StatusFilter, TypeFilter, search_jobs
 from .text import EMPTY, badge, code
 
 __all__ = ["ActiveJobAdmin", "ArchivedJobAdmin", "DeadJobAdmin"]
@@ -86,9 +86,6 @@ class JobAdmin(TableAdmin):
         return _("%(used)d of %(most)d") % {"used": obj.attempt, "most": obj.max_attempts}
 
     # lists ------------------------------------------------------------------------------------------------------------
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[JobChangeList]:
-        return JobChangeList
 
     def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
         return search_jobs(rows, term)
@@ -167,7 +164,7 @@ class ActiveJobAdmin(JobAdmin):
         label = None
         if obj.status == JobStatus.PENDING and obj.attempt:
             label = _("Retrying")
-        elif obj.status == JobStatus.PENDING and obj.run_at > timezone.now():
+        elif obj.status == JobStatus.PENDING and obj.run_at > dt.datetime.now(dt.UTC):
             label = _("Scheduled")
         elif obj.status == JobStatus.PROCESSING and obj.progress is not None:
             label = _("Processing %(percent)d %%") % {"percent": obj.progress}

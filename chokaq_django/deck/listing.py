@@ -12,7 +12,6 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
@@ -22,8 +21,8 @@ from ..models import FailureReason, JobStatus, Queue
 
 __all__ = [
     "TERM_LIMIT",
+    "BoundedChangeList",
     "CappedPaginator",
-    "JobChangeList",
     "PeriodFilter",
     "QueueFilter",
     "ReasonFilter",
@@ -63,13 +62,18 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]
         return MOST_COUNTED
 
 
-class JobChangeList(ChangeList):
-    """A list of jobs without the columns that no list shows."""
+class BoundedChangeList(ChangeList):
+    """A list that reads no more rows than it may show, and not the columns that no list shows."""
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         rows = super().get_queryset(request, *args, **kwargs)
         names = {field.name for field in self.opts.fields}
         return rows.defer(*(name for name in HEAVY if name in names))
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        # Django takes a list that fits on one page whole; rows may have come since they were counted.
+        self.result_list = self.result_list[: self.list_max_show_all]
 
 
 # -- search ------------------------------------------------------------------------------------------------------------
@@ -142,9 +146,9 @@ class StatusFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         match self.value():
             case "due":
-                return queryset.filter(status=JobStatus.PENDING, run_at__lte=timezone.now())
+                return queryset.filter(status=JobStatus.PENDING, run_at__lte=dt.datetime.now(dt.UTC))
             case "scheduled":
-                return queryset.filter(status=JobStatus.PENDING, run_at__gt=timezone.now())
+                return queryset.filter(status=JobStatus.PENDING, run_at__gt=dt.datetime.now(dt.UTC))
             case "fetched" | "processing" | "awaiting" as name:
                 return queryset.filter(status=JobStatus[name.upper()])
         return queryset
@@ -177,4 +181,4 @@ class PeriodFilter(admin.SimpleListFilter):
         hours = self.HOURS.get(self.value() or "")
         if hours is None:
             return queryset
-        return queryset.filter(**{f"{self._field}__gte": timezone.now() - dt.timedelta(hours=hours)})
+        return queryset.filter(**{f"{self._field}__gte": dt.datetime.now(dt.UTC) - dt.timedelta(hours=hours)})

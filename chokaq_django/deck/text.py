@@ -51,7 +51,7 @@ def duration(milliseconds: int | None) -> str:
 
 
 def _relative(value: dt.datetime) -> str:
-    seconds = (timezone.now() - value).total_seconds()
+    seconds = (dt.datetime.now(dt.UTC) - value).total_seconds()
     if abs(seconds) < 1:
         return _("now")
     size, unit = next((size, unit) for size, unit in _UNITS if abs(seconds) >= size)
