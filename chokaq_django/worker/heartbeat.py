@@ -74,21 +74,34 @@ class Heartbeat(Service):
 
     def _beat(self, storage: Storage) -> None:
         self._plan_beat()
-        held = {e.key: e for e in list(self._live()) if e.phase is not Phase.ABANDONED}
+        held = self._held()
         if not held:
             return
         try:
-            reply = storage.heartbeat(self._worker_id, [execution.lease for execution in held.values()])
+            reply = storage.heartbeat(self._worker_id, [execution.lease for execution in held])
         except Exception:
-            self._beat_failed(held.values())
+            self._beat_failed(held)
             raise
         self._failed_beats = 0
         self._wrote()
-        for execution in held.values():
+        for execution in held:
             # An execution that ended while the heartbeat was on its way may have been settled: that is not a loss.
             if execution.job.id in reply.lost and execution.phase in (Phase.WAITING, Phase.RUNNING):
                 self._lost(execution)
         self._deliver(reply.cancels)
+
+    def _held(self) -> list[Execution]:
+        """The executions whose leases may be ours, one for each job."""
+        newest: dict[str, Execution] = {}
+        for execution in sorted(self._live(), key=lambda e: e.job.claim_number):
+            if execution.phase is Phase.ABANDONED:
+                continue
+            # Taken from us while we stood still, and claimed by us again: only the later claim can be alive.
+            older = newest.get(execution.job.id)
+            if older is not None and older.phase in (Phase.WAITING, Phase.RUNNING):
+                self._lost(older)
+            newest[execution.job.id] = execution
+        return list(newest.values())
 
     def _deliver(self, cancels: dict[str, str | None]) -> None:
         if cancels:

@@ -174,6 +174,8 @@ class LoopSlots:
             await self._run(execution)  # type: ignore[misc]
         except asyncio.CancelledError:
             pass  # the interrupt came after the job's own end, while its connections were looked after
+        except BaseException:
+            logger.exception("Job %s ended in an unexpected way", execution.job.id)
         finally:
             if execution.phase is not Phase.ABANDONED:
                 self._done()

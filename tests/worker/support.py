@@ -1,0 +1,86 @@
+"""What the worker suite shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from chokaq_django import control
+from chokaq_django.conf import get_options
+from chokaq_django.control import JobView, Location
+from chokaq_django.job.ids import new_id
+from chokaq_django.models import JobHot, JobStatus
+from chokaq_django.storage import NewJob, get_storage
+from chokaq_django.worker.process import WorkerPlan
+from chokaq_django.worker.process import WorkerProcess as Worker
+
+from .. import jobs  # noqa: F401 - what workers of this process know
+from ..helpers import wait_until
+
+committed = pytest.mark.django_db(transaction=True, available_apps=["chokaq_django", "tests"])
+"""Real commits, which workers see. Only the tables of these apps are emptied afterwards, which keeps it quick."""
+
+Settings = Any
+"""pytest-django's ``settings`` fixture; its class goes by different names in different versions."""
+PLAN = ("concurrency", "strict", "burst", "max_jobs")
+
+
+def use_options(settings: Settings, **sections: Any) -> None:
+    """Lays sections of ``CHOKAQ`` over those of ``tests/settings.py``, for this test."""
+    merged = dict(settings.CHOKAQ)
+    for section, values in sections.items():
+        merged[section] = {**merged.get(section, {}), **values} if isinstance(values, dict) else values
+    settings.CHOKAQ = merged
+
+
+def make_worker(settings: Settings, *queues: str, **named: Any) -> Worker:
+    """A worker of this process, not started yet. It has four threads unless told otherwise."""
+    plan = {"concurrency": 4, **{key: value for key, value in named.items() if key in PLAN}}
+    use_options(settings, **{key: value for key, value in named.items() if key not in PLAN})
+    return Worker(get_options(), WorkerPlan(queues=list(queues), **plan))
+
+
+def job(job_id: str) -> JobView:
+    found = control.get(job_id)
+    assert found is not None, f"{job_id} is in no table"
+    return found
+
+
+def settled(job_id: str, deadline: float = 15.0) -> JobView:
+    """The job once it is in the Archive or the DLQ."""
+
+    def look() -> JobView | None:
+        found = job(job_id)
+        return found if found.location is not Location.HOT else None
+
+    return wait_until(look, deadline, what=f"job {job_id} is settled; it is {control.get(job_id)}")  # type: ignore[return-value]
+
+
+def all_settled(ids: Iterable[str], deadline: float = 15.0) -> list[JobView]:
+    ids = list(ids)
+    wait_until(lambda: not JobHot.objects.filter(pk__in=ids).exists(), deadline, what="all jobs are settled")
+    return [job(job_id) for job_id in ids]
+
+
+def in_state(job_id: str, status: JobStatus, deadline: float = 15.0) -> JobView:
+    """The job once it has this status."""
+    wait_until(lambda: job(job_id).status == status, deadline, what=f"job {job_id} is {status.label}")
+    return job(job_id)
+
+
+def store_raw(type_key: str, payload: str = "{}", **columns: Any) -> str:
+    """A row as some other version of the code, or a person, might have written it; past our own encoder."""
+    (answer,) = get_storage().enqueue([NewJob(new_id(), columns.pop("queue", "default"), type_key, payload, **columns)])
+    return answer.id
+
+
+def error_of(view: JobView) -> str:
+    return view.error_details or ""
+
+
+def only_on(engine: str, why: str) -> pytest.MarkDecorator:
+    """Marks a test that applies to one engine only; ``why`` says what the others lack."""
+    return pytest.mark.skipif(connection.vendor != engine, reason=f"applies to {engine} only: {why}")

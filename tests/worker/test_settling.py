@@ -1,0 +1,222 @@
+"""The settle loop by itself: what is refused, what is kept, what is given back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from django.db import OperationalError
+
+from chokaq_django.conf import get_options
+from chokaq_django.job.registry import registry
+from chokaq_django.models import JobStatus
+from chokaq_django.storage import ClaimRequest, Lease, Outcome, OutcomeKind, Storage, get_storage, open_storage
+from chokaq_django.storage.contract import RescueAction
+from chokaq_django.worker.execution import Execution
+from chokaq_django.worker.outcomes import OutcomeTable
+from chokaq_django.worker.settle import Settler
+
+from ..helpers import wait_until
+from .support import committed, job, store_raw
+
+pytestmark = committed
+
+WORKER = "worker-1"
+SURROGATE = "\ud800"
+"""What no engine stores."""
+
+
+class Host:
+    def progress(self, lease: Lease, percent: int, message: str | None) -> None:
+        raise AssertionError("these jobs report nothing")
+
+    def heartbeat(self) -> None:
+        raise AssertionError("these jobs need none")
+
+
+class Desk:
+    """A settle loop, and who hands in."""
+
+    def __init__(self, batch: int = 500) -> None:
+        self.told: list[tuple[str, bool]] = []
+        self.batches = 0
+        self.table = OutcomeTable(get_options(), WORKER)
+        self.settler = Settler(open_storage, WORKER, batch, self._settled, self._after_batch)
+
+    def _settled(self, execution: Execution, outcome: Outcome, applied: bool) -> None:
+        self.told.append((outcome.id, applied))
+
+    def _after_batch(self, storage: Storage) -> None:
+        self.batches += 1
+
+    def running(self, count: int = 1, *, start: bool = True) -> list[Execution]:
+        for _ in range(count):
+            store_raw("test.note", '{"name":""}')
+        claim = get_storage().claim(ClaimRequest(WORKER, ["default"], count, start))
+        job_type = registry.get("test.note")
+        assert job_type is not None
+        executions = [Execution(claimed, job_type, Host(), 60.0) for claimed in claim.jobs]
+        assert len(executions) == count
+        return executions
+
+    def success(self, execution: Execution, result: object = None) -> Outcome:
+        execution.begin()
+        execution.end()
+        return self.table.succeeded(execution, result)
+
+    def wait_told(self, count: int) -> None:
+        wait_until(lambda: len(self.told) >= count, what=f"{count} outcomes; there are {self.told}")
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.settler.stop()
+    assert desk.settler.join(10)
+
+
+def test_what_has_gathered_goes_into_one_commit(desk: Desk) -> None:
+    executions = desk.running(20)
+    for execution in executions:
+        desk.settler.put(execution, desk.success(execution))
+    desk.settler.start()
+    desk.wait_told(20)
+    assert desk.batches == 1
+    assert all(applied for _, applied in desk.told)
+    assert {job(e.job.id).status for e in executions} == {JobStatus.SUCCEEDED}
+
+
+def test_no_batch_is_larger_than_the_setting() -> None:
+    desk = Desk(batch=7)
+    for execution in desk.running(20):
+        desk.settler.put(execution, desk.success(execution))
+    desk.settler.start()
+    desk.wait_told(20)
+    desk.settler.stop()
+    assert desk.settler.join(10)
+    assert desk.batches == 3
+
+
+@pytest.mark.parametrize("place", ["first", "in the middle", "last"])
+def test_an_outcome_that_the_database_refuses_holds_up_no_other(desk: Desk, place: str) -> None:
+    executions = desk.running(5)
+    bad = executions[{"first": 0, "in the middle": 2, "last": 4}[place]]
+    for execution in executions:
+        outcome = desk.success(execution)
+        if execution is bad:
+            outcome.result = f'"{SURROGATE}"'
+        desk.settler.put(execution, outcome)
+    desk.settler.start()
+    desk.wait_told(5)
+    assert all(applied for _, applied in desk.told)
+    for execution in executions:
+        view = job(execution.job.id)
+        assert view.status == JobStatus.SUCCEEDED, "a success stays one"
+        assert view.result == ('{"$unstorable": true}' if execution is bad else None)
+
+
+def test_a_failure_whose_text_is_refused_is_recorded_without_it(desk: Desk) -> None:
+    (execution,) = desk.running()
+    execution.begin()
+    execution.end()
+    outcome = desk.table.failed(execution, NotImplementedError("why"))
+    outcome.error_details = SURROGATE
+    desk.settler.put(execution, outcome)
+    desk.settler.start()
+    desk.wait_told(1)
+    view = job(execution.job.id)
+    assert view.status == JobStatus.FAILED
+    assert view.error_details
+    assert SURROGATE not in view.error_details
+
+
+def test_a_retry_whose_log_is_refused_still_waits_again(desk: Desk) -> None:
+    (execution,) = desk.running()
+    execution.begin()
+    execution.end()
+    outcome = desk.table.failed(execution, ValueError("again"))
+    assert outcome.kind is OutcomeKind.RETRY
+    outcome.attempt_log = f'["{SURROGATE}"]'
+    desk.settler.put(execution, outcome)
+    desk.settler.start()
+    desk.wait_told(1)
+    view = job(execution.job.id)
+    assert (view.status, view.attempt) == (JobStatus.PENDING, 1)
+
+
+def test_an_outcome_whose_lease_is_gone_is_told_so_and_changes_nothing(desk: Desk) -> None:
+    mine, taken = desk.running(2)
+    storage = get_storage()
+    (row,) = [row for row in storage.live_rows() if row.id == taken.job.id]
+    assert storage.rescue([RescueAction(row, "pending", "[]")]) == {taken.job.id}
+    for execution in (mine, taken):
+        desk.settler.put(execution, desk.success(execution))
+    desk.settler.start()
+    desk.wait_told(2)
+    assert dict(desk.told) == {mine.job.id: True, taken.job.id: False}
+    assert job(taken.job.id).status == JobStatus.PENDING
+
+
+def test_outcomes_are_kept_while_the_database_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The storage itself fails as it does when a server goes away; the loop goes on by itself."""
+    away = threading.Event()
+    away.set()
+    kind = type(get_storage())
+    settle = kind.settle
+    tries: list[int] = []
+
+    def settle_when_there(self: Storage, worker_id: str, outcomes: list[Outcome]) -> set[str]:
+        if away.is_set():
+            tries.append(len(outcomes))
+            raise OperationalError("server closed the connection unexpectedly")
+        return settle(self, worker_id, outcomes)
+
+    monkeypatch.setattr(kind, "settle", settle_when_there)
+    first, second = desk.running(2)
+    desk.settler.put(first, desk.success(first))
+    desk.settler.start()
+    wait_until(lambda: tries)
+    desk.settler.put(second, desk.success(second))
+    wait_until(lambda: len(tries) >= 2)
+    assert desk.told == []
+    away.clear()
+    desk.wait_told(2)
+    assert {job(first.job.id).status, job(second.job.id).status} == {JobStatus.SUCCEEDED}
+
+
+def test_released_jobs_go_back_untouched_and_not_before_their_time(desk: Desk) -> None:
+    now, later = desk.running(2, start=False)
+    desk.settler.start()
+    desk.settler.release(now.lease)
+    desk.settler.release(later.lease, 3_600.0)
+    wait_until(desk.settler.idle)
+    wait_until(lambda: job(later.job.id).status == JobStatus.PENDING)
+    wait_until(lambda: job(now.job.id).status == JobStatus.PENDING)
+    assert job(now.job.id).attempt == job(later.job.id).attempt == 0
+    claim = get_storage().claim(ClaimRequest(WORKER, ["default"], 10))
+    assert [claimed.id for claimed in claim.jobs] == [now.job.id]
+
+
+def test_stopping_writes_everything_that_was_handed_in(desk: Desk) -> None:
+    executions = desk.running(3)
+    waiting = desk.running(1, start=False)[0]
+    for execution in executions:
+        desk.settler.put(execution, desk.success(execution))
+    desk.settler.release(waiting.lease)
+    desk.settler.start()
+    desk.settler.stop()
+    assert desk.settler.join(10)
+    assert {job(e.job.id).status for e in executions} == {JobStatus.SUCCEEDED}
+    assert job(waiting.job.id).status == JobStatus.PENDING
+
+
+def test_the_newest_progress_is_stored_and_progress_of_others_is_refused(desk: Desk) -> None:
+    (execution,) = desk.running()
+    desk.settler.progress(execution.lease, 10, "begun")
+    desk.settler.progress(execution.lease, 60, "more")
+    desk.settler.progress(Lease(execution.job.id, execution.job.claim_number - 1), 99, "not mine any more")
+    desk.settler.start()
+    wait_until(lambda: job(execution.job.id).progress == 60)
+    assert job(execution.job.id).progress_message == "more"
