@@ -53,21 +53,21 @@ class ULIDSequence:
             now = self._clock()
             if now > self._last_ms:
                 self._last_ms = now
-                return self._start_at(ULID.from_bytes(now.to_bytes(constants.TIMESTAMP_LEN, "big") + self._entropy(10)))
+                return self._start_at(now.to_bytes(constants.TIMESTAMP_LEN, "big") + self._entropy(10))
             # Same millisecond: the upper 108 bits stay, so only the last four characters are encoded again.
             low = self._low + 1
             if low == _LOW_LIMIT:
                 last = int(ULID.from_str(self._prefix + "Z" * _LOW_CHARS)) + 1
                 following = ULID.from_int(last % _ID_LIMIT)
                 self._last_ms = following.milliseconds
-                return self._start_at(following)
+                return self._start_at(following.bytes)
             self._low = low
             return f"{self._prefix}{_PAIRS[low >> 10]}{_PAIRS[low & 1023]}"
 
-    def _start_at(self, ulid: ULID) -> str:
-        text = str(ulid)
+    def _start_at(self, binary: bytes) -> str:
+        text = base32.encode(binary)
         self._prefix = text[:-_LOW_CHARS]
-        self._low = int.from_bytes(ulid.bytes[-3:], "big") % _LOW_LIMIT
+        self._low = int.from_bytes(binary[-3:], "big") % _LOW_LIMIT
         return text
 
 
