@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 class PostgresListener:
     """LISTENs on its own connection. Used by one thread, which waits on :meth:`fileno` with ``select``.
 
-    It needs a direct connection: transaction poolers do not pass notices on. psycopg's errors come out as they are; after
-    one, close it and make a new one.
+    It needs a direct connection: transaction poolers do not pass notices on. psycopg's errors come out as they are;
+    after one, close it and make a new one.
     """
 
     def __init__(self, alias: str, channel: str = "chokaq") -> None:
         from psycopg import Connection, sql
 
         wrapper: Any = connections.create_connection(alias)
-        params = {**wrapper.get_connection_params(), "autocommit": True, "application_name": "chokaq listen"}
+        # It only ever reads: without keepalives a lost server would look like one that has nothing to say.
+        alive = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+        own = {"autocommit": True, "application_name": "chokaq listen"}
+        params = {**alive, **wrapper.get_connection_params(), **own}
         self._connection: psycopg.Connection[Any] = Connection.connect(**params)
         try:
             self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))

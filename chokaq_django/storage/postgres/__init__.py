@@ -9,6 +9,6 @@ from ..contract import StorageError
 if not is_psycopg3:
     raise StorageError("Jobs on PostgreSQL need psycopg 3, and Django found psycopg2: pip install 'psycopg[binary]'")
 
-from .storage import PostgresStorage  # noqa: E402 - it imports psycopg 3
+from .storage import PostgresStorage
 
 __all__ = ["PostgresStorage"]
