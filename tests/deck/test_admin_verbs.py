@@ -1,0 +1,190 @@
+"""Acts of operators through the admin: from a list, and from the page of one row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from chokaq_django.deck import base
+from chokaq_django.models import AuditEntry, FailureReason, JobDLQ, JobHot, Queue, Worker
+from tests import factories as make
+
+from .pages import list_of, page_of
+
+
+def run(client: Client, model: str, action: str, keys: list[str], **more: str) -> HttpResponse:
+    """Choose an action of the list for these rows."""
+    data: dict[str, Any] = {"action": action, "_selected_action": keys, "index": "0", **more}
+    response: HttpResponse = client.post(list_of(model), data, follow=True)
+    assert response.status_code == 200
+    return response
+
+
+def messages_of(response: Any) -> list[str]:
+    return [str(message) for message in response.context["messages"]]
+
+
+def test_cancel_from_the_list(deck: Client) -> None:
+    waiting, running = make.hot(), make.running()
+    response = run(deck, "jobhot", "cancel", [waiting.pk, running.pk])
+    assert messages_of(response) == [
+        "Cancelled: 1.",
+        "Asked to stop: 1. Their workers act on it within seconds.",
+    ]
+    assert JobDLQ.objects.get().failure_reason == FailureReason.CANCELLED
+    assert JobHot.objects.get().cancel_requested_by == "grace"
+    assert {entry.by for entry in AuditEntry.objects.all()} == {"grace"}
+
+
+def test_cancel_one(deck: Client) -> None:
+    job = make.hot()
+    response = deck.post(page_of(job, "cancel"), {"reason": "wrong address"}, follow=True)
+    dead = JobDLQ.objects.get(pk=job.pk)
+    assert response.redirect_chain == [(page_of(dead), 302)]  # to where the job is now
+    html = response.content.decode()
+    assert "Cancelled: 1." in html
+    assert "wrong address" in html
+    assert AuditEntry.objects.get().reason == "wrong address"
+
+
+def test_a_running_job_is_asked_once(deck: Client) -> None:
+    job = make.running()
+    assert page_of(job, "cancel") in deck.get(page_of(job)).content.decode()
+    html = deck.post(page_of(job, "cancel"), follow=True).content.decode()
+    assert "asked to stop" in html
+    assert "by grace" in html
+    assert page_of(job, "cancel") not in html
+
+
+def test_resurrect_from_the_list(deck: Client) -> None:
+    held, free = make.dead(idempotency_key="k"), make.dead()
+    holder = make.hot(idempotency_key="k")
+    response = run(deck, "jobdlq", "resurrect", [held.pk, free.pk])
+    first, second = messages_of(response)
+    assert first == "Resurrected: 1. Pending again, attempts counted afresh."
+    assert held.pk in second
+    assert holder.pk in second
+    assert set(JobHot.objects.values_list("pk", flat=True)) == {holder.pk, free.pk}
+
+
+def test_resurrect_one_with_or_without_its_key(deck: Client) -> None:
+    job = make.dead(idempotency_key="k")
+    make.hot(idempotency_key="k")
+    assert "without its key" in deck.get(page_of(job)).content.decode()
+    response = deck.post(page_of(job, "resurrect"), follow=True)
+    assert "is held by the active job" in response.content.decode()
+    response = deck.post(page_of(job, "resurrect"), {"drop_key": "1", "reason": "needed"}, follow=True)
+    active = JobHot.objects.get(pk=job.pk)
+    assert response.redirect_chain == [(page_of(active), 302)]
+    assert active.idempotency_key is None
+
+
+def test_a_job_that_moved_meanwhile(deck: Client) -> None:
+    job = make.archived()
+    response = deck.post(page_of(JobHot(id=job.pk), "cancel"), follow=True)
+    assert response.redirect_chain == [(page_of(job), 302)]
+    assert "already succeeded" in response.content.decode()
+    assert not AuditEntry.objects.exists()
+
+
+def test_whole_lists_are_bounded(deck: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MOST_AT_ONCE", 3)
+    jobs = [make.hot(queue="mail").pk for _ in range(3)]
+    others = [make.hot(queue="other").pk for _ in range(2)]
+    response = run(deck, "jobhot", "cancel", jobs[:1], select_across="1")
+    assert messages_of(response) == ["At most 3 at once: narrow the list, or select fewer."]
+    assert JobHot.objects.count() == 5
+    address = f"{list_of('jobhot')}?queue=mail"
+    deck.post(address, {"action": "cancel", "_selected_action": jobs[:1], "index": "0", "select_across": "1"})
+    assert set(JobHot.objects.values_list("pk", flat=True)) == set(others)
+
+
+def test_many_refusals_are_summed_up(deck: Client) -> None:
+    jobs = [make.dead(idempotency_key=f"k{n}").pk for n in range(7)]
+    for number in range(7):
+        make.hot(idempotency_key=f"k{number}")
+    shown = messages_of(run(deck, "jobdlq", "resurrect", jobs))
+    assert len(shown) == 6
+    assert shown[-1] == "2 more were refused."
+
+
+# -- queues and workers ------------------------------------------------------------------------------------------------
+
+
+def test_pause_and_resume_queues(deck: Client) -> None:
+    make.queue("mail")
+    make.queue("reports", is_paused=True)
+    shown = messages_of(run(deck, "queue", "pause", ["mail", "reports"]))
+    assert shown == ["Paused: 1.", "reports: The queue is paused already."]
+    assert messages_of(run(deck, "queue", "resume", ["mail", "reports"])) == ["Resumed: 2."]
+    queue = Queue.objects.get(pk="mail")
+    html = deck.post(page_of(queue, "pause"), {"reason": "partner down"}, follow=True).content.decode()
+    assert "partner down" in html
+    assert page_of(queue, "resume") in html
+    assert page_of(queue, "pause") not in html
+
+
+def test_edit_limits(deck: Client) -> None:
+    queue = make.queue("mail", max_workers=4, execution_timeout=60)
+    form = {"max_workers": "2", "execution_timeout": "60.0", "zombie_timeout": ""}
+    response = deck.post(page_of(queue), form)
+    assert response.status_code == 302
+    queue.refresh_from_db()
+    assert (queue.max_workers, queue.execution_timeout, queue.zombie_timeout) == (2, 60.0, None)
+    assert queue.updated_by == "grace"
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.by) == ("set_queue", "grace")
+    assert entry.details == '{"max_workers": {"from": 4, "to": 2}}'
+    deck.post(page_of(queue), form)
+    assert AuditEntry.objects.count() == 1  # nothing changed
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("max_workers", "0", "to stop a queue, pause it"),
+        ("max_workers", "x", "whole number"),
+        ("max_workers", "99999999999999999999", "must be from 1 to 1,000,000"),
+        ("execution_timeout", "-1", "must be more than 0"),
+        ("execution_timeout", "nan", "Enter a number"),
+        ("zombie_timeout", "0.1", "must be longer than the time between heartbeats"),
+    ],
+)
+def test_bad_limits_are_said_beside_their_field(deck: Client, field: str, value: str, words: str) -> None:
+    queue = make.queue("mail", max_workers=4)
+    form = {"max_workers": "4", "execution_timeout": "", "zombie_timeout": "", field: value}
+    response = deck.post(page_of(queue), form)
+    assert response.status_code == 200
+    assert words in str(response.context["adminform"].form.errors[field])
+    queue.refresh_from_db()
+    assert (queue.max_workers, queue.execution_timeout, queue.zombie_timeout) == (4, None, None)
+
+
+def test_other_columns_of_a_queue_cannot_be_posted(deck: Client) -> None:
+    queue = make.queue("mail")
+    deck.post(
+        page_of(queue), {"max_workers": "", "is_paused": "on", "is_active": "", "name": "other", "updated_by": "x"}
+    )
+    queue.refresh_from_db()
+    assert (queue.is_paused, queue.is_active, queue.updated_by) == (False, True, None)
+    assert list(Queue.objects.values_list("name", flat=True)) == ["mail"]
+
+
+def test_stop_workers(deck: Client) -> None:
+    make.worker("w1")
+    make.worker("w2", stop_requested=True)
+    shown = messages_of(run(deck, "worker", "stop", ["w1", "w2"]))
+    assert shown[0].startswith("Asked to stop: 1.")
+    assert shown[1] == "w2: The worker was asked to stop already."
+    assert Worker.objects.filter(stop_requested=True).count() == 2
+    html = deck.get(list_of("worker")).content.decode()
+    assert html.count("Asked to stop</span>") == 2
+
+
+def test_an_unknown_queue_is_not_made_by_a_bad_name(deck: Client) -> None:
+    response = deck.post(page_of(Queue(name="two words"), "pause"), follow=True)
+    assert "queue must be letters" in " ".join(messages_of(response))
+    assert not Queue.objects.exists()
