@@ -41,10 +41,12 @@ for number, grace in ((signal.SIGTERM, 10), (signal.SIGKILL, 0)):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program to keep running. ``name`` stands before each of its lines."""
+    """One program to keep running. ``name`` stands before each of its lines. One that needs the others is stopped
+    before them."""
 
     name: str
     command: Sequence[str]
+    needs_others: bool = False
 
 
 class _Run:
@@ -121,13 +123,16 @@ class Supervisor:
         return True
 
     def _stop_all(self, guard: IO[str]) -> None:
-        for run in self._runs.values():
-            run.process.terminate()
-        end = time.monotonic() + STOP_GRACE
-        for run in self._runs.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                run.process.wait(max(0.0, end - time.monotonic()))
-            self._clear(run, guard)
+        for needs_others in (True, False):
+            names = [program.name for program in self._programs if program.needs_others == needs_others]
+            runs = [self._runs[name] for name in names if name in self._runs]
+            for run in runs:
+                run.process.terminate()
+            end = time.monotonic() + STOP_GRACE
+            for run in runs:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    run.process.wait(max(0.0, end - time.monotonic()))
+                self._clear(run, guard)
 
     def _clear(self, run: _Run, guard: IO[str]) -> None:
         run.clear()

@@ -39,7 +39,9 @@ class Command(BaseCommand):
             Program("web", [python, "-m", "daphne", "-b", host, "-p", str(port), "example_project.asgi:application"]),
             Program("worker-1", worker),
             Program("worker-2", worker),
-            Program("load", [python, manage, "demo_load", f"--address={address}", f"--rate={rate:g}"]),
+            Program(
+                "load", [python, manage, "demo_load", f"--address={address}", f"--rate={rate:g}"], needs_others=True
+            ),
         ]
         supervisor = Supervisor(programs, write=self._line)
         self.stdout.write(f"The shop:  {address}/\nOperators: {address}/admin/\n")

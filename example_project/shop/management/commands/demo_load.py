@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import http.client
 import http.cookiejar
 import json
 import random
@@ -42,7 +43,8 @@ class Customer:
             self._opener.open(f"{self._address}/", timeout=10).close()
 
     def order(self, *, refused: bool = False) -> int | None:
-        """Places an order; its number, or None when the payment is refused. ``URLError`` when nobody answers."""
+        """Places an order; its number, or None when the payment is refused. ``OSError`` or ``HTTPException`` when the
+        shop does not answer as it should."""
         fields = {
             "csrfmiddlewaretoken": self._csrf_token(),
             "email": f"{random.choice(NAMES)}@example.com",
@@ -82,8 +84,8 @@ class Command(BaseCommand):
                     refused += 1
                 else:
                     placed += 1
-            except urllib.error.URLError as error:
-                self.stdout.write(f"the shop does not answer ({error.reason}), trying again")
+            except (OSError, http.client.HTTPException) as error:  # URLError and lost connections are OSErrors
+                self.stdout.write(f"the shop does not answer ({error}), trying again")
                 stop.wait(1)
                 continue
             self._other_work(turn)
