@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..conf import get_options
@@ -18,7 +18,7 @@ MOST_ACTS = 20
 
 @dataclass(slots=True)
 class Attempt:
-    """One execution, as text to show. ``error`` and ``lines`` come from the job and may be hidden."""
+    """One execution, as text to show. ``error`` and ``log`` come from the job and may be hidden."""
 
     number: str
     outcome: str
@@ -28,7 +28,7 @@ class Attempt:
     took: str
     error_type: str
     error: str
-    lines: list[str] = field(default_factory=list)
+    log: str
 
 
 def attempts_of(log_text: str) -> list[Attempt]:
@@ -49,7 +49,7 @@ def _attempt(entry: dict[str, Any]) -> Attempt:
         took=duration(milliseconds) if isinstance(milliseconds, int) else "",
         error_type=str(entry.get("error_type") or ""),
         error=str(entry.get("traceback") or entry.get("message") or ""),
-        lines=[str(line) for line in lines] if isinstance(lines, list) else [],
+        log="\n".join(map(str, lines)) if isinstance(lines, list) else "",
     )
 
 

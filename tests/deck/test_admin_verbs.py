@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from chokaq_django.deck import base
@@ -15,10 +14,10 @@ from tests import factories as make
 from .pages import list_of, page_of
 
 
-def run(client: Client, model: str, action: str, keys: list[str], **more: str) -> HttpResponse:
+def run(client: Client, model: str, action: str, keys: list[str], **more: str) -> Any:
     """Choose an action of the list for these rows."""
     data: dict[str, Any] = {"action": action, "_selected_action": keys, "index": "0", **more}
-    response: HttpResponse = client.post(list_of(model), data, follow=True)
+    response = client.post(list_of(model), data, follow=True)
     assert response.status_code == 200
     return response
 

@@ -286,7 +286,7 @@ def test_another_databases_transaction_is_not_joined(
     assert stored() == {made.id}
     [record] = [record for record in caplog.records if record.name == "chokaq.enqueue"]
     assert record.levelno == logging.DEBUG
-    assert record.event_id == Event.ENQUEUE_OUTSIDE_TRANSACTION == 3002  # type: ignore[attr-defined]
+    assert record.event_id == 3002 == int(Event.ENQUEUE_OUTSIDE_TRANSACTION)  # type: ignore[attr-defined]
     assert "a transaction is open on 'elsewhere', but jobs are stored in database 'default'" in record.getMessage()
 
 

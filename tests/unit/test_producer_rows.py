@@ -48,7 +48,9 @@ def asked(**options: Any) -> Envelope:
         "queue", "priority", "delay", "run_at", "deadline", "deadline_after", "idempotency_key", "tags", "created_by",
         "headers", "max_attempts",
     )  # fmt: skip
-    return envelope_of(*({"tags": (), **options}.get(name) for name in names))
+    given: dict[str, Any] = {"tags": (), **options}
+    values: list[Any] = [given.get(name) for name in names]
+    return envelope_of(*values)
 
 
 def row(job: object, **options: Any) -> NewJob:
