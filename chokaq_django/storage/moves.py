@@ -334,8 +334,9 @@ class MoveStatements(Engine):
 
 def _rescue_burial(action: RescueAction, *, cancelled: bool, by: str | None) -> Burial:
     row = action.row
+    reason = FailureReason.ZOMBIE if action.reason is None else action.reason  # one of them is 0
     burial = Burial(
-        row.id, row.queue, row.type, action.reason or FailureReason.ZOMBIE, action.attempt_log,
+        row.id, row.queue, row.type, reason, action.attempt_log,
         error_details=action.error_details, fingerprint=action.fingerprint, crashes=int(action.crashed),
     )  # fmt: skip
     if not cancelled:

@@ -224,5 +224,6 @@ class Execution:
             outcome.result = self.unstorable_result(error)
         elif outcome.kind is not OutcomeKind.RETRY:
             outcome.error_type, outcome.error_details = info.type, info.message
-            outcome.fingerprint = fingerprint(outcome.reason or FailureReason.FATAL_ERROR, info)
+            reason = FailureReason.FATAL_ERROR if outcome.reason is None else outcome.reason
+            outcome.fingerprint = fingerprint(reason, info)
         return outcome

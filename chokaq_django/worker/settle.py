@@ -12,7 +12,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from django.db import DataError, IntegrityError, ProgrammingError
+from django.db import DataError, IntegrityError
 
 from ..observability.events import Event, log_event
 from ..storage import Lease, Outcome, Storage
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("chokaq.worker.settle")
 
-REFUSED = (DataError, IntegrityError, ProgrammingError, ValueError)
-"""What the database or its driver raises about the values of a row, not about its own state."""
+REFUSED = (DataError, IntegrityError, ValueError, TypeError, ArithmeticError)
+"""What the database or its driver raises about the values of a row, not about its own state or its tables."""
 
 
 class Settler(Service):
@@ -132,7 +132,20 @@ class Settler(Service):
             self._commit(storage, [(execution, outcome)])
         except REFUSED as error:
             self._outcomes[0] = (execution, outcome := execution.refused(outcome, error))
+            self._commit_at_last(storage, execution, outcome)
+
+    def _commit_at_last(self, storage: Storage, execution: Execution, outcome: Outcome) -> None:
+        """Without its texts; what is refused even so would be refused for ever, and all that comes after it with it."""
+        try:
             self._commit(storage, [(execution, outcome)])
+        except REFUSED as error:
+            log_event(
+                logger, logging.ERROR, Event.STORAGE_TROUBLE,
+                "The outcome (%s) of job %s (%s) cannot be written; its crash policy decides: %s",
+                outcome.kind.value, outcome.id, outcome.type, error, exc_info=error,
+            )  # fmt: skip
+            del self._outcomes[0]
+            self._settled(execution, outcome, False)
 
     def _commit(self, storage: Storage, batch: list[tuple[Execution, Outcome]]) -> None:
         applied = storage.settle(self._worker_id, [outcome for _, outcome in batch])

@@ -92,5 +92,6 @@ class PostgresLeases(PostgresSession):
         return dict(self._leased(CANCEL_REQUESTS, "", leases))
 
     def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
-        texts = {lease.id: (percent, storable(message)) for lease, (percent, message) in notes.items()}
+        ordered = sorted(notes.items(), key=lambda note: note[0].claim_number)  # the newest lease of an id wins
+        texts = {lease.id: (percent, storable(message)) for lease, (percent, message) in ordered}
         return {row[0] for row in self._leased(PROGRESS, worker_id, list(notes), notes=dump_json(texts))}

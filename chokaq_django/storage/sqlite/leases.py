@@ -30,7 +30,9 @@ _PROGRESS = (
 class LeaseStatements(SQLiteSession):
     """Writes of executions that end nothing."""
 
-    def _leases(self, worker_id: str, ids: Iterable[str], extra: str = "NULL", params: Sequence[Any] = ()) -> dict[str, Any]:
+    def _leases(
+        self, worker_id: str, ids: Iterable[str], extra: str = "NULL", params: Sequence[Any] = ()
+    ) -> dict[str, Any]:
         """The Hot rows of this worker among ``ids``: id -> [rowid, claim number, status, ``extra``...]."""
         rows = self._one_json(
             f"SELECT json_group_array(json_array(h.id, h.rowid, h.claim_number, h.status, {extra})) "
@@ -134,7 +136,8 @@ class LeaseStatements(SQLiteSession):
 
     def _progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
         held = self._held(worker_id, list(notes), PROCESSING)
-        by_id = {lease.id: note for lease, note in notes.items() if lease.id in held}
+        ordered = sorted(notes.items(), key=lambda note: note[0].claim_number)  # the newest lease of an id wins
+        by_id = {lease.id: note for lease, note in ordered if lease.id in held}
         if by_id:
             table = [[held[job_id][0], percent, storable(message)] for job_id, (percent, message) in by_id.items()]
             self._execute(_PROGRESS, [as_json(table)])
