@@ -55,7 +55,7 @@ class Command(BaseCommand):
         plan = WorkerPlan(
             queues=self._queues(options["queues"]),
             concurrency=options["concurrency"],
-            strict=options["strict"],
+            strict=options["strict"] or (chokaq.strict_queue_order and options["queues"] is not None),
             burst=options["burst"],
             max_jobs=options["max_jobs"] or chokaq.worker.max_jobs,
         )
