@@ -33,8 +33,8 @@ from chokaq_django.storage import (
 
 T = TypeVar("T")
 
-committed = pytest.mark.django_db(transaction=True, available_apps=["chokaq_django"])
-"""Real commits, seen by other connections. Only this app's tables are emptied afterwards, which keeps it quick."""
+committed = pytest.mark.usefixtures("transactional_db")
+"""Real commits, seen by other connections: the fixture of that name in this folder's ``conftest.py``."""
 
 PLACES: dict[str, type[JobBase]] = {"hot": JobHot, "archive": JobArchive, "dlq": JobDLQ, "trash": JobTrash}
 BASE_COLUMNS = frozenset(column.name for column in JobBase._meta.get_fields())
