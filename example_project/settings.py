@@ -120,4 +120,6 @@ LOGGING = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s", "datefmt": "%H:%M:%S"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", "INFO")},
+    # A refused payment is an answer, not trouble.
+    "loggers": {"django.request": {"level": "ERROR"}},
 }

@@ -78,7 +78,9 @@ def test_a_report_adds_up_a_day_and_an_async_job_answers(worker_process: StartWo
     today: dt.date = timezone.now().date()
     report = enqueue(NightlyReportJob(day=today))
     picture = enqueue(ResizePictureJob(name="a.png", width=640))
-    assert worker_process("--burst").wait() == 0
+    worker = worker_process("--burst", env={"CHOKAQ_LOG_LEVEL": "INFO"})
+    assert worker.wait() == 0
+    assert f"report of {today}: 250 orders" in worker.output
     assert Report.objects.get().orders == 250
     assert str(Report.objects.get().revenue) == "4950.00"
     results = dict(JobArchive.objects.values_list("id", "result"))

@@ -35,8 +35,10 @@ class Command(BaseCommand):
         # No connection may be open when the children start, and this process needs none from here on.
         python, manage = sys.executable, sys.argv[0]
         worker = [python, manage, "runworker", "--settings=example_project.worker_settings"]
+        # Without a line for every request: the demo is about what the workers do.
+        web = [python, "-m", "daphne", "-v", "0", "-b", host, "-p", str(port), "example_project.asgi:application"]
         programs = [
-            Program("web", [python, "-m", "daphne", "-b", host, "-p", str(port), "example_project.asgi:application"]),
+            Program("web", web),
             Program("worker-1", worker),
             Program("worker-2", worker),
             Program(
