@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import connections, transaction
 
 from ..job.failures import safe_text
 from ..job.ids import new_id
@@ -17,7 +18,17 @@ from ..models import AuditEntry
 from ..observability.events import Event, log_event
 from ..storage import BulkResult, Conflict, get_storage
 
-__all__ = ["PERSON_LIMIT", "Operator", "audit", "authorised", "clean_id", "log_act", "merge", "on_jobs"]
+__all__ = [
+    "PERSON_LIMIT",
+    "Operator",
+    "act_transaction",
+    "audit",
+    "authorised",
+    "clean_id",
+    "log_act",
+    "merge",
+    "on_jobs",
+]
 
 logger = logging.getLogger("chokaq.control")
 
@@ -74,6 +85,17 @@ def _clean_ids(ids: str | Iterable[str], answer: BulkResult) -> list[str]:
     return list(clean)
 
 
+@contextmanager
+def act_transaction(alias: str) -> Iterator[None]:
+    """The transaction of an act and its audit entry."""
+    with transaction.atomic(using=alias):
+        if not connections[alias].features.has_select_for_update:
+            # SQLite refuses the first write of a transaction that began as a reader once anybody else has written,
+            # whatever its timeout says. A write that changes nothing makes it begin as a writer, which waits its turn.
+            AuditEntry.objects.using(alias).filter(pk="").update(reason="")
+        yield
+
+
 def on_jobs(
     action: str,
     ids: str | Iterable[str],
@@ -88,7 +110,7 @@ def on_jobs(
     answer = BulkResult()
     clean = _clean_ids(ids, answer)
     for start in range(0, len(clean), CHUNK):
-        with transaction.atomic(using=alias):
+        with act_transaction(alias):
             part = act(clean[start : start + CHUNK])
             targets = dict.fromkeys(part.applied, details)
             targets |= {job_id: {**details, "outcome": "requested"} for job_id in part.requested}

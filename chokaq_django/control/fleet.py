@@ -15,7 +15,7 @@ from ..job.envelope import EnvelopeError, clean_key, clean_queue
 from ..models import Queue, Worker
 from ..storage import BulkResult, Conflict, get_storage
 from ..storage.contract import QueueRow
-from .acts import PERSON_LIMIT, Operator, audit, authorised, log_act
+from .acts import PERSON_LIMIT, Operator, act_transaction, audit, authorised, log_act
 
 __all__ = ["clean_limits", "pause_queue", "resume_queue", "set_queue", "stop_worker"]
 
@@ -108,7 +108,7 @@ def _change_queue(
     actor = authorised(by, "operate")
     alias = get_options().database
     answer = BulkResult()
-    with transaction.atomic(using=alias):
+    with act_transaction(alias):
         row = _queue_row(alias, name)
         old = {field: getattr(row, field) for field, value in changes.items() if getattr(row, field) != value}
         if old:
@@ -149,7 +149,7 @@ def stop_worker(worker_id: str, *, by: str | Operator, reason: str = "") -> Bulk
     worker_id = clean_key(worker_id, "worker_id") or ""
     alias = get_options().database
     answer = BulkResult()
-    with transaction.atomic(using=alias):
+    with act_transaction(alias):
         row = Worker.objects.using(alias).select_for_update().filter(pk=worker_id).first()
         if row is None:
             answer.refused.append(Conflict(worker_id, "There is no worker with this id."))

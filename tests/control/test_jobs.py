@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from chokaq_django import EnvelopeError, Job, UnregisteredJobError, control, wake
 from chokaq_django.control import Location, acts
@@ -294,3 +295,24 @@ def test_a_held_key() -> None:
     assert holder.pk in answer.refused[0].reason
     assert control.resurrect(corpse.pk, by="ada", on_key_conflict="drop").applied == [corpse.pk]
     assert JobHot.objects.get(pk=corpse.pk).idempotency_key is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_act_begins_as_a_writer() -> None:
+    """On SQLite a transaction that reads first fails at its first write if somebody else has written meanwhile."""
+    if connection.features.has_select_for_update:
+        pytest.skip("the engine locks rows")
+    job, queue = make.hot(), make.queue()
+    worker = make.worker()
+    verbs: list[Callable[[], object]] = [
+        lambda: control.cancel(job.pk, by="ada"),
+        lambda: control.resurrect(job.pk, by="ada", payload={"name": "b"}),
+        lambda: control.pause_queue(queue.name, by="ada"),
+        lambda: control.stop_worker(worker.pk, by="ada"),
+    ]
+    for act in verbs:
+        with CaptureQueriesContext(connection) as queries:
+            act()
+        begin, first, *_ = (query["sql"] for query in queries.captured_queries)
+        assert begin.startswith("BEGIN")
+        assert first.startswith("UPDATE")
