@@ -238,6 +238,25 @@ class TripJob(
             raise TestError("the partner is away")
 
 
+class GatedTripJob(
+    Job,
+    type="test.gated_trip",
+    max_attempts=1,
+    circuit=CircuitPolicy(failures=3, window=60, break_=0.5, probes=1, probe_timeout=60),
+):
+    """Fails while its gate is closed; with ``wait`` it stands at another gate first."""
+
+    gate: str
+    wait: str = ""
+
+    def run(self, ctx: JobContext) -> None:
+        if self.wait:
+            said(ctx, "enter")
+            wait_at_gate(self.wait)
+        if not gate_is_open(self.gate):
+            raise TestError("the partner is away")
+
+
 class FragileFatalJob(Job, type="test.fragile_fatal", circuit=CircuitPolicy(failures=5, window=60, break_=60.0)):
     """One bad job of a type whose others are well."""
 
@@ -279,6 +298,14 @@ class SlowRetriedJob(
     _UntilToldJob, type="test.slow_retried", timeout=0.2, on_timeout="retry", max_attempts=2, backoff=Explicit([0.05])
 ):
     """Too slow, and tried again for it."""
+
+
+class TimedCircuitJob(Job, type="test.timed_circuit"):
+    """Runs until it is told to stop, and its circuit hears of it."""
+
+    def run(self, ctx: JobContext) -> None:
+        wait_at_gate("never", lambda: ctx.cancelled)
+        ctx.raise_if_cancelled()
 
 
 class _DeafJob(Job, circuit=False):
@@ -449,6 +476,27 @@ class AtomicJob(Job, type="test.atomic", atomic=True, circuit=False, crash_polic
             raise TestError("after the row")
         said(ctx, "leave", self.name)
         return {"name": self.name}
+
+
+class AtomicHereJob(Job, type="test.atomic_here", atomic=True, circuit=False):
+    """Waits at its gate before its first statement, then writes a row."""
+
+    gate: str
+
+    def run(self, ctx: JobContext) -> None:
+        said(ctx, "enter")
+        wait_at_gate(self.gate)
+        effect(ctx, "too late")
+        said(ctx, "leave")
+
+
+class AtomicProgressJob(Job, type="test.atomic_progress", atomic=True, circuit=False):
+    """Reports progress from inside its transaction."""
+
+    def run(self, ctx: JobContext) -> None:
+        effect(ctx, "progress")
+        for percent in range(0, 100, 10):
+            ctx.progress(percent)
 
 
 class AtomicSlowJob(Job, type="test.atomic_slow", atomic=True, circuit=False, timeout=0.3):

@@ -83,6 +83,9 @@ class Fetcher(Service):
         self._backlog = False
         """The last claim was full: there is probably more."""
         self._low = 0
+        self._woken = False
+        """Woken by a notice that named no queue: what it is about may be news to the queue view."""
+        self._look_again = False
         self._active_at = time.monotonic()
         self.paused = False
         self.mixed = len({job_type.is_async for job_type in registry.types() if job_type.handler is not None}) > 1
@@ -94,8 +97,12 @@ class Fetcher(Service):
         self._waker.set()
 
     def wait(self, timeout: float | None) -> None:
-        for name in self._waker.wait(timeout if timeout is not None else 3600.0):
+        longest = timeout if timeout is not None else 3600.0
+        end = time.monotonic() + longest
+        names = self._waker.wait(longest)
+        for name in names:
             self._queues.found(name)
+        self._woken = not names and time.monotonic() < end
 
     def slot_freed(self) -> None:
         """A job ended: claim again if there is more and the slots are running dry."""
@@ -126,13 +133,12 @@ class Fetcher(Service):
         if limit <= 0:
             self._backlog = True  # nobody looked: the next free slot does
             return self._options.worker.poll_interval
-        self._queues.refresh(storage)
+        fresh = self._queues.refresh(storage, force=self._look_again)
+        self._look_again = False
         self._circuits.refresh(storage)
         names = self._queues.claimable()
         if not names:
-            if self._plan.burst:
-                self._drained()
-            return self._idle_pause(None)
+            return self._nothing(fresh, None)
         request = self._request(names, limit, start)
         claim = storage.claim(request)
         if claim.jobs:
@@ -143,9 +149,16 @@ class Fetcher(Service):
             return random.uniform(0.005, 0.02)
         if claim.deferred or self._backlog:
             return 0.0
-        if not claim.jobs and self._plan.burst and not self._buffer:
+        return self._idle_pause(claim.next_due) if claim.jobs else self._nothing(fresh, claim.next_due)
+
+    def _nothing(self, fresh: bool, next_due: float | None) -> float:
+        """No job was due; seconds to wait."""
+        if self._woken and not fresh:
+            self._woken, self._look_again = False, True  # a queue that is new, or open again since we last looked
+            return 0.0
+        if self._plan.burst and not self._buffer:
             self._drained()
-        return self._idle_pause(claim.next_due)
+        return self._idle_pause(next_due)
 
     def _room(self) -> tuple[int, bool]:
         """How many jobs to claim, and whether to start them at once."""

@@ -47,11 +47,11 @@ class QueueView:
                 QueueRow(name, False, True, seed.max_workers, seed.zombie_timeout, seed.execution_timeout, seed.window)
             )
 
-    def refresh(self, storage: Storage, *, force: bool = False) -> None:
-        """Read the control rows if they are older than a second."""
+    def refresh(self, storage: Storage, *, force: bool = False) -> bool:
+        """Read the control rows if they are older than a second; whether they were read now."""
         now = time.monotonic()
         if now < self._fresh_until and not force:
-            return
+            return False
         self._rows = {row.name: row for row in storage.queues()}
         if not self._named:
             self._found = set(storage.pending_queues())
@@ -59,6 +59,7 @@ class QueueView:
             self._offset = storage.now() - dt.datetime.now(dt.UTC)
             self._clock_until = now + CLOCK_REFRESH
         self._fresh_until = now + REFRESH
+        return True
 
     def found(self, name: str) -> None:
         """A notice named this queue."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
-from django.db import OperationalError
+from django.db import DataError, OperationalError, ProgrammingError
 
 from chokaq_django.conf import get_options
 from chokaq_django.job.registry import registry
@@ -23,8 +23,6 @@ from .support import committed, job, store_raw
 pytestmark = committed
 
 WORKER = "worker-1"
-SURROGATE = "\ud800"
-"""What no engine stores."""
 
 
 class Host:
@@ -99,6 +97,27 @@ def test_no_batch_is_larger_than_the_setting() -> None:
     assert desk.batches == 3
 
 
+REFUSED = "refused"
+"""A text that the storage of :func:`picky` does not take."""
+
+
+@pytest.fixture
+def picky(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The storage as it would be if the database refused one text; its own measures against such texts are its tests'
+    matter."""
+    kind = type(get_storage())
+    settle = kind.settle
+
+    def settle_unless_refused(self: Storage, worker_id: str, outcomes: Sequence[Outcome]) -> set[str]:
+        for outcome in outcomes:
+            if REFUSED in (outcome.result, outcome.error_details, outcome.attempt_log):
+                raise DataError("invalid byte sequence")
+        return settle(self, worker_id, outcomes)
+
+    monkeypatch.setattr(kind, "settle", settle_unless_refused)
+
+
+@pytest.mark.usefixtures("picky")
 @pytest.mark.parametrize("place", ["first", "in the middle", "last"])
 def test_an_outcome_that_the_database_refuses_holds_up_no_other(desk: Desk, place: str) -> None:
     executions = desk.running(5)
@@ -106,7 +125,7 @@ def test_an_outcome_that_the_database_refuses_holds_up_no_other(desk: Desk, plac
     for execution in executions:
         outcome = desk.success(execution)
         if execution is bad:
-            outcome.result = f'"{SURROGATE}"'
+            outcome.result = REFUSED
         desk.settler.put(execution, outcome)
     desk.settler.start()
     desk.wait_told(5)
@@ -117,28 +136,65 @@ def test_an_outcome_that_the_database_refuses_holds_up_no_other(desk: Desk, plac
         assert view.result == ('{"$unstorable": true}' if execution is bad else None)
 
 
+def test_an_outcome_that_can_never_be_written_holds_up_no_other_either(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = desk.running(2)
+    outcome = desk.success(bad)
+    outcome.duration_ms = "not a number"  # type: ignore[assignment]
+    desk.settler.put(bad, outcome)
+    desk.settler.put(good, desk.success(good))
+    desk.settler.start()
+    desk.wait_told(2)
+    assert dict(desk.told) == {good.job.id: True, bad.job.id: False}
+    assert job(good.job.id).status == JobStatus.SUCCEEDED
+    assert job(bad.job.id).status == JobStatus.PROCESSING, "rescue finds it: its heartbeats have ended"
+    assert [record.levelname for record in caplog.records if bad.job.id in record.getMessage()][-1] == "ERROR"
+
+
+def test_trouble_with_the_tables_strips_no_outcome(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration that is under way is no fault of an outcome."""
+    kind = type(get_storage())
+    settle = kind.settle
+    tries: list[int] = []
+
+    def settle_later(self: Storage, worker_id: str, outcomes: Sequence[Outcome]) -> set[str]:
+        tries.append(len(outcomes))
+        if len(tries) < 3:
+            raise ProgrammingError("column does not exist")
+        return settle(self, worker_id, outcomes)
+
+    monkeypatch.setattr(kind, "settle", settle_later)
+    (execution,) = desk.running()
+    desk.settler.put(execution, desk.success(execution, {"kept": True}))
+    desk.settler.start()
+    desk.wait_told(1)
+    assert job(execution.job.id).result == '{"kept":true}'
+
+
+@pytest.mark.usefixtures("picky")
 def test_a_failure_whose_text_is_refused_is_recorded_without_it(desk: Desk) -> None:
     (execution,) = desk.running()
     execution.begin()
     execution.end()
     outcome = desk.table.failed(execution, NotImplementedError("why"))
-    outcome.error_details = SURROGATE
+    outcome.error_details = REFUSED
     desk.settler.put(execution, outcome)
     desk.settler.start()
     desk.wait_told(1)
     view = job(execution.job.id)
     assert view.status == JobStatus.FAILED
-    assert view.error_details
-    assert SURROGATE not in view.error_details
+    assert view.error_details == "invalid byte sequence"
 
 
+@pytest.mark.usefixtures("picky")
 def test_a_retry_whose_log_is_refused_still_waits_again(desk: Desk) -> None:
     (execution,) = desk.running()
     execution.begin()
     execution.end()
     outcome = desk.table.failed(execution, ValueError("again"))
     assert outcome.kind is OutcomeKind.RETRY
-    outcome.attempt_log = f'["{SURROGATE}"]'
+    outcome.attempt_log = REFUSED
     desk.settler.put(execution, outcome)
     desk.settler.start()
     desk.wait_told(1)
@@ -167,7 +223,7 @@ def test_outcomes_are_kept_while_the_database_is_away(desk: Desk, monkeypatch: p
     settle = kind.settle
     tries: list[int] = []
 
-    def settle_when_there(self: Storage, worker_id: str, outcomes: list[Outcome]) -> set[str]:
+    def settle_when_there(self: Storage, worker_id: str, outcomes: Sequence[Outcome]) -> set[str]:
         if away.is_set():
             tries.append(len(outcomes))
             raise OperationalError("server closed the connection unexpectedly")
