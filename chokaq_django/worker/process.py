@@ -42,6 +42,8 @@ from .watchdog import RELAXED, Watchdog
 
 logger = logging.getLogger("chokaq.worker")
 
+WAITS_AGAIN = (OutcomeKind.RETRY, OutcomeKind.SNOOZED)
+
 
 @dataclass(slots=True)
 class WorkerPlan:
@@ -286,6 +288,8 @@ class WorkerProcess:
             )  # fmt: skip
             return
         self._count(execution, outcome)
+        if outcome.kind in WAITS_AGAIN and outcome.delay < self.options.worker.idle_poll_interval:
+            self._waker.set()  # due before the next poll, perhaps: the claim says when
         self.counts.finished += 1
         if self.plan.max_jobs is not None and self.counts.finished >= self.plan.max_jobs:
             self.request_stop(recycle=True)

@@ -79,7 +79,6 @@ class Runner:
         self._started = started
         self._worker_id = worker_id
         self._middleware = load_middleware(options.middleware)
-        self._prepared = threading.local()
         self._housekeeping_at = 0.0
 
     # -- threads -------------------------------------------------------------------------------------------------------
@@ -132,7 +131,6 @@ class Runner:
         connection = connections[self._alias]
         self._prepare(connection)
         with transaction.atomic(using=self._alias, durable=True):
-            connection.ensure_connection()
             execution.connection = connection.connection
             result = self._call(execution, job)
             if not execution.end():
@@ -144,10 +142,10 @@ class Runner:
         return outcome
 
     def _prepare(self, connection: Any) -> None:
-        # A deferred transaction on SQLite fails at once when it upgrades behind another writer: take the lock first.
-        if connection.vendor == "sqlite" and not getattr(self._prepared, "done", False):
+        connection.ensure_connection()
+        if connection.vendor == "sqlite":
+            # A deferred transaction fails at once when it upgrades behind another writer: take the lock first.
             connection.transaction_mode = connection.transaction_mode or "IMMEDIATE"
-            self._prepared.done = True
 
     # -- the event loop ------------------------------------------------------------------------------------------------
 
