@@ -26,6 +26,8 @@ from .slots import interrupt_thread
 logger = logging.getLogger("chokaq.worker.runner")
 
 HOUSEKEEPING = 30.0
+FRESH = 1.0
+"""Seconds for which the connections of a slot need no second look before its next job."""
 
 
 class LeaseLostError(Exception):
@@ -79,6 +81,7 @@ class Runner:
         self._started = started
         self._worker_id = worker_id
         self._middleware = load_middleware(options.middleware)
+        self._thread = threading.local()
         self._housekeeping_at = 0.0
 
     # -- threads -------------------------------------------------------------------------------------------------------
@@ -105,7 +108,8 @@ class Runner:
         self._started(execution)
         token, log_token = set_current(execution.ctx), current_log.set(execution.log)
         try:
-            tidy_connections()
+            if execution.ran_from - getattr(self._thread, "tidied", 0.0) > FRESH:
+                tidy_connections()
             if execution.type.atomic:
                 self._settled(execution, self._run_atomic(execution, job), True)
                 return
@@ -123,6 +127,7 @@ class Runner:
             reset_current(token)
             current_log.reset(log_token)
             tidy_connections()
+            self._thread.tidied = time.monotonic()
         if finished:
             self._hand_in(execution, self._table.succeeded(execution, result))
 
