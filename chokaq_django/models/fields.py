@@ -55,8 +55,8 @@ class UTCDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
     """An instant, always aware and in UTC in Python, with six digits of a second in every engine.
 
     It does not depend on USE_TZ: job times are compared by the database clock and mean the same in every project.
-    Expressions are stored and compared as the engine makes them; SQLite's ``Now()`` has three digits only, so values are
-    compared with it to the millisecond.
+    Expressions are stored and compared as the engine makes them; SQLite's ``Now()`` has three digits only, so values
+    are compared with it to the millisecond.
     """
 
     def get_internal_type(self) -> str:

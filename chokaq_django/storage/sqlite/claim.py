@@ -21,8 +21,8 @@ def closed(queue: str) -> str:
     return f"SELECT 1 FROM {QUEUE} s WHERE s.name = {queue} AND (s.is_paused OR NOT s.is_active)"
 
 
-# The priorities present in each open queue by seeks: the highest, the highest below it, and so on; and the first due time
-# of each. Jobs are never read, however many there are.
+# The priorities present in each open queue by seeks: the highest, the highest below it, and so on; and the first due
+# time of each. Jobs are never read, however many there are.
 _PRIORITY = f"SELECT h.priority FROM {HOT} h WHERE h.status = 0"
 _LOOK = f"""
 WITH RECURSIVE p (queue, priority) AS (
@@ -61,22 +61,31 @@ class ClaimStatements(SQLiteSession):
     """Claims. The constrained one is the portable one, behind the same look."""
 
     def claim(self, request: ClaimRequest) -> Claim:
-        if request.limit <= 0 or not request.queues:
-            return Claim([])
-        pairs = self._single(lambda: self._query(_LOOK, [as_json(list(request.queues))]))
-        now = dt.datetime.now(dt.UTC)
-        text = to_text(now)
-        if all(first > text for _, _, first in pairs):
-            return Claim([], _seconds(min((first for _, _, first in pairs), default=None), now))
+        if request.capped or request.blocked or request.probing:
+            pairs, next_due = self._look(request.queues)
+            if not pairs:
+                return Claim([], next_due)
         return super().claim(request)
 
     def _claim_fast(self, request: ClaimRequest) -> Claim:
-        pairs = self._single(lambda: self._pairs(request.queues))
+        pairs, next_due = self._look(request.queues)
+        if not pairs:
+            return Claim([], next_due)
         places = self._unit(lambda: self._lease_due(request, pairs))
         # The rows are ours: they are read after the commit, when the file is free again for others.
-        jobs, next_due = self._single(lambda: self._leased(request, places, pairs))
+        jobs = self._single(lambda: self._leased(request.worker_id, places))
         in_order(jobs, request)
-        return Claim(jobs, next_due)
+        if len(places) >= request.limit:
+            return Claim(jobs)
+        return Claim(jobs, self._single(lambda: self._next_due(self._pairs(request.queues))))
+
+    def _look(self, queues: Sequence[str]) -> tuple[list[Pair], float | None]:
+        """The pairs that have due rows; if there are none, the seconds until the next row."""
+        found = self._single(lambda: self._query(_LOOK, [as_json(list(queues))]))
+        now = dt.datetime.now(dt.UTC)
+        text = to_text(now)
+        due = [(queue, priority) for queue, priority, first in found if first <= text]
+        return due, None if due else _seconds(min((first for _, _, first in found), default=None), now)
 
     def _pairs(self, queues: Sequence[str]) -> list[Pair]:
         return [(queue, priority) for queue, priority, _ in self._query(_LOOK, [as_json(list(queues))])]
@@ -100,15 +109,14 @@ class ClaimStatements(SQLiteSession):
             )
         return places
 
-    def _leased(
-        self, request: ClaimRequest, places: Sequence[int], pairs: Sequence[Pair]
-    ) -> tuple[list[ClaimedJob], float | None]:
+    def _leased(self, worker_id: str, places: Sequence[int]) -> list[ClaimedJob]:
+        if not places:
+            return []
         rows = self._query(
             f"SELECT {self._claimed_list()} FROM {HOT} WHERE {ROWS} AND worker_id = %s AND status + 0 IN (1, 2)",
-            [as_json(places), request.worker_id],
+            [as_json(places), worker_id],
         )
-        next_due = self._next_due(pairs) if len(places) < request.limit else None
-        return [self._claimed(row) for row in rows], next_due
+        return [self._claimed(row) for row in rows]
 
     def _next_due(self, pairs: Sequence[Pair]) -> float | None:
         now = dt.datetime.now(dt.UTC)

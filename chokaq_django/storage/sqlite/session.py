@@ -1,17 +1,17 @@
 """SQLite's dialect, connections and transactions.
 
-*The clock.* SQL functions of SQLite know milliseconds only. A statement's now is therefore read from the host's clock in
-Python, once per statement and just before it runs, and passed as a parameter in the one form that the columns have
+*The clock.* SQL functions of SQLite know milliseconds only. A statement's now is therefore read from the host's clock
+in Python, once per statement and just before it runs, and passed as a parameter in the one form that the columns have
 (``models.fields.to_text``): six digits, UTC, the same value wherever the statement says now.
 
 *Transactions.* A write transaction begins IMMEDIATE: one that begins as a reader and then writes fails at once when
-another writer came between, whatever the timeout says. Private connections do not use SQLite's busy handler, which polls
-up to 100 ms apart; they poll by themselves every few milliseconds for as long as OPTIONS["timeout"] says. On the caller's
-connection the busy handler stays as it is. :mod:`.turns` keeps the connections of one process off each other.
+another writer came between, whatever the timeout says. Private connections do not use SQLite's busy handler, which
+polls up to 100 ms apart; they poll by themselves every few milliseconds for as long as OPTIONS["timeout"] says. On the
+caller's connection the busy handler stays as it is. :mod:`.turns` keeps the connections of one process off each other.
 
-*Few steps.* While the file is locked nothing is fetched or inserted row by row. Each row is a step at which Python's global
-lock is given up; among busy threads it comes back milliseconds later, and all that time nobody else can write. Rows go in
-as one JSON text and come out as one.
+*Few steps.* While the file is locked nothing is fetched or inserted row by row. Each row is a step at which Python's
+global lock is given up; among busy threads it comes back milliseconds later, and all that time nobody else can write.
+Rows go in as one JSON text and come out as one.
 """
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
@@ -27,7 +27,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -66,7 +66,7 @@ class SQLiteSession(SQLStorage):
     LOCK_SKIP = ""
 
     def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
-        version = connection.Database.sqlite_version_info
+        version = cast("Any", connection).Database.sqlite_version_info
         if version < FLOOR:
             raise StorageError(
                 f"The job database {connection.alias!r} is opened with SQLite {'.'.join(map(str, version))}; "
@@ -253,4 +253,3 @@ def bound(sql: str, params: Sequence[Any], mark: str) -> tuple[str, Sequence[Any
         else:
             values.append(next(given))
     return text, values
-

@@ -39,10 +39,11 @@ _BURIED = {
 TO_ARCHIVE = f"INSERT INTO {ARCHIVE} ({names(ARCHIVE_COLUMNS)}) SELECT {select(ARCHIVE_COLUMNS, _ARCHIVED, 'h')} {_ROW}"
 TO_DLQ = f"INSERT INTO {DLQ} ({names(DLQ_COLUMNS)}) SELECT {select(DLQ_COLUMNS, _BURIED, 'h')} {_ROW}"
 TO_PENDING = (
-    f"UPDATE {HOT} AS h SET status = {PENDING}, worker_id = NULL, heartbeat_at = NULL, updated_at = {SQLiteSession.NOW}, "
-    f"progress = NULL, progress_message = NULL, attempt_log = {_at(1)}, "
-    f"modified_by = COALESCE({_at(2)}, h.modified_by), run_at = COALESCE({_at(3)}, h.run_at), "
-    f"attempt = attempt - {_at(4)}, snooze_count = snooze_count + {_at(5)} FROM json_each(%s) j WHERE h.rowid = {_at(0)}"
+    f"UPDATE {HOT} AS h SET status = {PENDING}, worker_id = NULL, heartbeat_at = NULL, "
+    f"updated_at = {SQLiteSession.NOW}, progress = NULL, progress_message = NULL, attempt_log = {_at(1)}, "
+    f"modified_by = COALESCE({_at(2)}, h.modified_by), run_at = {_at(3)}, "
+    f"attempt = attempt - {_at(4)}, snooze_count = snooze_count + {_at(5)} "
+    f"FROM json_each(%s) j WHERE h.rowid = {_at(0)}"
 )
 
 _ADDED = ", ".join(f"{column} = {column} + excluded.{column}" for column in SUMS)
@@ -99,13 +100,14 @@ class SettleStatements(LeaseStatements):
             return set()
         ids = [outcome.id for outcome in outcomes]
         among, params = self._among("id", ids)
-        log = "attempt_log"
-        archived = self._query(f"SELECT id, claim_number FROM {ARCHIVE} WHERE {among} AND worker_id = %s", [*params, worker_id])
+        mine = [*params, worker_id]
+        archived = self._query(f"SELECT id, claim_number FROM {ARCHIVE} WHERE {among} AND worker_id = %s", mine)
         buried = self._query(
-            f"SELECT id, claim_number, failure_reason, {log} FROM {DLQ} WHERE {among} AND worker_id = %s", [*params, worker_id]
+            f"SELECT id, claim_number, failure_reason, attempt_log FROM {DLQ} WHERE {among} AND worker_id = %s", mine
         )
         pending = self._query(
-            f"SELECT id, claim_number, {NO_REASON}, {log} FROM {HOT} WHERE {among} AND status + 0 = {PENDING}", params
+            f"SELECT id, claim_number, {NO_REASON}, attempt_log FROM {HOT} WHERE {among} AND status + 0 = {PENDING}",
+            params,
         )
         done = {*archived, *buried, *pending}
         return {outcome.id for outcome in outcomes if _trace(outcome) in done}
@@ -128,8 +130,8 @@ def _failure(outcome: Outcome) -> list[Any]:
 
 
 def _return(outcome: Outcome, now: dt.datetime) -> list[Any]:
-    """When to run again (None: as before, it keeps its place), attempts to take off, snoozes to count."""
-    run_at = None if outcome.kind is OutcomeKind.INTERRUPTED else to_text(later(now, outcome.delay))
+    """When to run again, attempts to take off, snoozes to count."""
+    run_at = to_text(later(now, max(0.0, outcome.delay)))
     return [run_at, int(outcome.kind in _GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)]
 
 

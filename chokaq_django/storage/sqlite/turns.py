@@ -1,11 +1,11 @@
 """Whose turn it is to write to a SQLite file: one writer at a time in this process, and pauses for other processes.
 
-SQLite has one writer. Who finds the file locked polls for it: 1, 2, 5, 10, ... 100 ms apart in SQLite itself, so a process
-that leaves the lock free for a moment only is never met by one that polls. Hence:
+SQLite has one writer. Who finds the file locked polls for it: 1, 2, 5, 10, ... 100 ms apart in SQLite itself, so a
+process that leaves the lock free for a moment only is never met by one that polls. Hence:
 
 * Connections of one process wait for each other here, in the order of their arrival, and are woken, not polling.
-* After each transaction of a worker's own connections, the process leaves the file alone for a time in proportion to how
-  long it had it, and longer the more often it finds the file locked by others.
+* After each transaction of a worker's own connections, the process leaves the file alone for a time in proportion to
+  how long it had it, and longer the more often it finds the file locked by others.
 """
 
 from __future__ import annotations
