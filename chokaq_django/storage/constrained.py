@@ -12,7 +12,7 @@ import datetime as dt
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .circuit_rows import CircuitStatements
 from .circuits import CircuitState
@@ -109,7 +109,10 @@ class ClaimStatements(CircuitStatements):
         if request.limit <= 0 or not request.queues:
             return Claim([])
         if not request.start and request.capped:
-            request.queues = [name for name in request.queues if name not in request.capped]
+            uncapped = [name for name in request.queues if name not in request.capped]
+            request = replace(request, queues=uncapped, capped={})
+            if not uncapped:
+                return Claim([])
         if (request.capped and request.start) or request.blocked or request.probing:
             return self._unit(lambda: self._claim_constrained(request))
         return self._claim_fast(request)
