@@ -12,6 +12,7 @@ from .buckets import Tally
 from .columns import ARCHIVE, BASE_COLUMNS, DLQ, DLQ_COLUMNS, HOT, HOT_COLUMNS, names, select
 from .contract import Applied, BulkResult, Conflict, LiveRow, RescueAction, StorageError
 from .engine import Engine, Row, chunks
+from .text import storable
 
 PENDING, FETCHED, PROCESSING = 0, 1, 2
 
@@ -291,7 +292,7 @@ class MoveStatements(Engine):
             f"UPDATE {HOT} SET status = {PENDING}, worker_id = NULL, heartbeat_at = NULL, run_at = {self._after()}, "
             f"updated_at = {self.NOW}, attempt_log = %s, crash_count = crash_count + %s, progress = NULL, "
             f"progress_message = NULL WHERE id = %s",
-            [action.delay, action.attempt_log, int(action.crashed), action.row.id],
+            [action.delay, storable(action.attempt_log), int(action.crashed), action.row.id],
         )
 
     # -- sweeps -------------------------------------------------------------------------------------------------------

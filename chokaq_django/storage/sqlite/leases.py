@@ -20,9 +20,11 @@ from .session import ROWS, SQLiteSession, as_json, later
 
 PENDING, FETCHED, PROCESSING = 0, 1, 2
 
+CANCEL_REQUEST = "h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
 _EXPIRED = "h.deadline_at IS NOT NULL AND h.deadline_at < %s"
 _PROGRESS = (
-    f"UPDATE {HOT} SET progress = json_extract(j.value, '$[1]'), progress_message = json_extract(j.value, '$[2]') "
+    f"UPDATE {HOT} SET progress = json_extract(j.value, '$[1]'), progress_message = json_extract(j.value, '$[2]'), "
+    f"updated_at = {SQLiteSession.NOW} "
     f"FROM json_each(%s) j WHERE {HOT}.rowid = json_extract(j.value, '$[0]')"
 )
 
@@ -66,11 +68,11 @@ class LeaseStatements(SQLiteSession):
         starting, going_back = [], []
         for job_id, row in self._held(worker_id, leases, FETCHED, extra, [text]).items():
             place, attempt, expired, shut = row
-            if expired:
-                reply.expired.add(job_id)
-            elif shut:
+            if shut:
                 reply.released.add(job_id)
                 going_back.append(place)
+            elif expired:
+                reply.expired.add(job_id)
             else:
                 reply.started[job_id] = (attempt + 1, now)
                 starting.append(place)
@@ -108,11 +110,10 @@ class LeaseStatements(SQLiteSession):
         return self._unit(lambda: self._heartbeat(worker_id, leases)) if leases else HeartbeatReply(set(), {})
 
     def _heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
-        extra = "h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
-        held = self._held(worker_id, leases, PROCESSING, extra)
+        held = self._held(worker_id, leases, PROCESSING, CANCEL_REQUEST)
         if held:
             places = as_json([row[0] for row in held.values()])
-            self._execute(f"UPDATE {HOT} SET heartbeat_at = {self.NOW} WHERE {ROWS}", [places])
+            self._execute(f"UPDATE {HOT} SET heartbeat_at = {self.NOW}, updated_at = {self.NOW} WHERE {ROWS}", [places])
         lost = {lease.id for lease in leases if lease.id not in held}
         return HeartbeatReply(lost, {job_id: by for job_id, (_, asked, by) in held.items() if asked})
 

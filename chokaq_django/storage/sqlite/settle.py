@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +13,15 @@ from ...models.fields import to_text
 from ..buckets import BUCKET_COLUMNS, NO_REASON, SUMS, BucketRow, Tally, reason_of
 from ..columns import ARCHIVE, ARCHIVE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, names, select
 from ..contract import Applied, Outcome, OutcomeKind
+from ..moves import Burial
 from ..text import storable
-from .leases import FETCHED, PENDING, PROCESSING, LeaseStatements
+from .leases import CANCEL_REQUEST, FETCHED, PENDING, PROCESSING, LeaseStatements
 from .session import ROWS, SQLiteSession, as_json, later
 
 _UNSTARTED = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
 _DEAD = _UNSTARTED | {OutcomeKind.DEAD}
 _GIVES_ATTEMPT_BACK = frozenset({OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED})
-_TYPE_LIMIT, _PERSON_LIMIT = 255, 100
+_TYPE_LIMIT, PERSON_LIMIT = 255, 100
 
 
 def _at(index: int) -> str:
@@ -27,13 +29,15 @@ def _at(index: int) -> str:
 
 
 # Tables of outcomes: the first three columns are rowid, attempt log and who changed the job.
-_COMMON = {"attempt_log": _at(1), "modified_by": f"COALESCE({_at(2)}, h.modified_by)"}
+_MODIFIED_BY = f"COALESCE({_at(2)}, h.modified_by)"
 _ROW = f"FROM json_each(%s) j CROSS JOIN {HOT} h WHERE h.rowid = {_at(0)}"
 _ARCHIVED = {
-    **_COMMON, "finished_at": SQLiteSession.NOW, "duration_ms": _at(3), "wait_ms": _at(4), "result": _at(5),
+    "attempt_log": _at(1), "modified_by": _MODIFIED_BY, "finished_at": SQLiteSession.NOW, "duration_ms": _at(3),
+    "wait_ms": _at(4), "result": _at(5),
 }  # fmt: skip
 _BURIED = {
-    **_COMMON, "failure_reason": _at(3), "error_type": _at(4), "error_details": _at(5), "fingerprint": _at(6),
+    "attempt_log": f"COALESCE({_at(1)}, h.attempt_log)", "modified_by": _MODIFIED_BY, "failure_reason": _at(3),
+    "error_type": _at(4), "error_details": _at(5), "fingerprint": _at(6), "crash_count": f"h.crash_count + {_at(7)}",
     "failed_at": SQLiteSession.NOW, "note": "''", "assignee": "NULL", "acknowledged_at": "NULL",
 }  # fmt: skip
 TO_ARCHIVE = f"INSERT INTO {ARCHIVE} ({names(ARCHIVE_COLUMNS)}) SELECT {select(ARCHIVE_COLUMNS, _ARCHIVED, 'h')} {_ROW}"
@@ -44,6 +48,9 @@ TO_PENDING = (
     f"modified_by = COALESCE({_at(2)}, h.modified_by), run_at = {_at(3)}, "
     f"attempt = attempt - {_at(4)}, snooze_count = snooze_count + {_at(5)} "
     f"FROM json_each(%s) j WHERE h.rowid = {_at(0)}"
+)
+_PLACES = (
+    f"SELECT json_group_array(json_array(h.id, h.rowid)) FROM json_each(%s) j CROSS JOIN {HOT} h WHERE h.id = j.value"
 )
 
 _ADDED = ", ".join(f"{column} = {column} + excluded.{column}" for column in SUMS)
@@ -58,29 +65,36 @@ class SettleStatements(LeaseStatements):
         return self._unit(lambda: self._settle(worker_id, outcomes)) if outcomes else set()
 
     def _settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
-        rows = self._leases(worker_id, [outcome.id for outcome in outcomes])
+        rows = self._leases(worker_id, [outcome.id for outcome in outcomes], CANCEL_REQUEST)
         now = dt.datetime.now(dt.UTC)
         applied: list[Outcome] = []
         rest: list[Outcome] = []
         archived: list[list[Any]] = []
         buried: list[list[Any]] = []
         pending: list[list[Any]] = []
+        cancelled: dict[str | None, list[str]] = defaultdict(list)
         for outcome in outcomes:
-            row = rows.pop(outcome.id, None)
+            row = rows.get(outcome.id)
             expected = FETCHED if outcome.kind in _UNSTARTED else PROCESSING
             if row is None or row[1] != outcome.claim_number or row[2] != expected:
                 rest.append(outcome)
                 continue
+            del rows[outcome.id]
             applied.append(outcome)
-            common = [row[0], storable(outcome.attempt_log), storable(outcome.modified_by, _PERSON_LIMIT)]
+            common = [row[0], storable(outcome.attempt_log), storable(outcome.modified_by, PERSON_LIMIT)]
             if outcome.kind is OutcomeKind.SUCCEEDED:
-                archived.append([*common, outcome.duration_ms, outcome.wait_ms, outcome.result])
+                archived.append([*common, outcome.duration_ms, outcome.wait_ms, storable(outcome.result)])
             elif outcome.kind in _DEAD:
-                buried.append([*common, *_failure(outcome)])
+                buried.append([*common, *_failure(outcome), 0])
             else:
                 pending.append([*common, *_return(outcome, now)])
+                if row[3]:
+                    cancelled[row[4]].append(outcome.id)
         self._write(archived, buried, pending)
         self._add_buckets(Tally(self._shard).settled(applied).rows())
+        for by, ids in cancelled.items():
+            # An operator had asked to stop it; the request came too late for its worker and is honoured here.
+            self._cancel(ids, by)
         return {outcome.id for outcome in applied} | self._already(worker_id, rest)
 
     def _write(self, archived: list[list[Any]], buried: list[list[Any]], pending: list[list[Any]]) -> None:
@@ -92,6 +106,19 @@ class SettleStatements(LeaseStatements):
             self._execute(f"DELETE FROM {HOT} WHERE {ROWS}", [as_json([row[0] for row in (*archived, *buried)])])
         if pending:
             self._execute(TO_PENDING, [as_json(pending)])
+
+    def _bury(self, burials: Sequence[Burial]) -> None:
+        places = dict(self._one_json(_PLACES, [as_json([burial.id for burial in burials])]))
+        table: list[list[Any]] = []
+        tally = Tally(self._shard)
+        for burial in burials:
+            tally.buried(burial.queue, burial.type, burial.reason)
+            table.append([
+                places[burial.id], storable(burial.attempt_log), storable(burial.modified_by, PERSON_LIMIT),
+                *_failure(burial), burial.crashes,
+            ])  # fmt: skip
+        self._write([], table, [])
+        self._add_buckets(tally.rows())
 
     def _already(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
         """Outcomes that an earlier call has written, whose commit the worker did not learn of. What a rescuer or an
@@ -122,11 +149,9 @@ class SettleStatements(LeaseStatements):
             )
 
 
-def _failure(outcome: Outcome) -> list[Any]:
-    return [
-        int(reason_of(outcome)), storable(outcome.error_type, _TYPE_LIMIT), storable(outcome.error_details),
-        outcome.fingerprint,
-    ]  # fmt: skip
+def _failure(dead: Outcome | Burial) -> list[Any]:
+    reason = dead.reason if isinstance(dead, Burial) else reason_of(dead)
+    return [int(reason), storable(dead.error_type, _TYPE_LIMIT), storable(dead.error_details), dead.fingerprint]
 
 
 def _return(outcome: Outcome, now: dt.datetime) -> list[Any]:
