@@ -9,9 +9,9 @@ from typing import Any
 
 from ..columns import HOT, QUEUE
 from ..contract import Applied, HeartbeatReply, Lease, StartReply
-from .session import PostgresSession
+from ..text import storable
+from .session import PostgresSession, as_json
 from .settle import fence
-from .text import dump_json, storable
 
 _NOW = PostgresSession.NOW
 
@@ -68,7 +68,7 @@ class PostgresLeases(PostgresSession):
         claims: dict[str, int] = {}
         for lease in leases:  # the newest lease of an id wins: an older one is lost in any case
             claims[lease.id] = max(lease.claim_number, claims.get(lease.id, lease.claim_number))
-        params |= {"ids": list(claims), "claims": dump_json(claims), "worker": worker_id}
+        params |= {"ids": list(claims), "claims": as_json(claims), "worker": worker_id}
         return self._single(lambda: self._query(sql, params))
 
     def start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
@@ -94,4 +94,4 @@ class PostgresLeases(PostgresSession):
     def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
         ordered = sorted(notes.items(), key=lambda note: note[0].claim_number)  # the newest lease of an id wins
         texts = {lease.id: (percent, storable(message)) for lease, (percent, message) in ordered}
-        return {row[0] for row in self._leased(PROGRESS, worker_id, list(notes), notes=dump_json(texts))}
+        return {row[0] for row in self._leased(PROGRESS, worker_id, list(notes), notes=as_json(texts))}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
+import msgspec
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -23,7 +24,6 @@ from ..base import SQLStorage
 from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
 from ..columns import BUCKET, HOT, QUEUE, names
 from ..engine import Row
-from .text import dump_json
 
 CHANNEL = "chokaq"
 """NOTIFY channel; the payload is the name of a queue that has new work."""
@@ -40,6 +40,14 @@ Statement = tuple[str, Any]
 _BROKEN = ("08", "57P")
 _TRANSIENT = {"40001", "40P01", "55P03", "53300", "25006"}
 """Serialization failure, deadlock, lock not available, too many connections, read-only server (failover)."""
+
+
+def as_json(value: object) -> str:
+    """JSON that carries lists and maps into a statement."""
+    return _encoder.encode(value).decode()
+
+
+_encoder = msgspec.json.Encoder()
 
 
 class StatementTimeoutError(OperationalError):
@@ -253,7 +261,7 @@ ADD_BUCKETS = f"INSERT INTO {BUCKET} AS t (at, {names(BUCKET_COLUMNS)}) {BUCKET_
 
 def bucket_json(rows: Sequence[BucketRow]) -> str:
     """Bucket rows as a JSON list of records."""
-    return dump_json([dict(zip(BUCKET_COLUMNS, row.values(), strict=True)) for row in rows])
+    return as_json([dict(zip(BUCKET_COLUMNS, row.values(), strict=True)) for row in rows])
 
 
 _FIRST = f"SELECT h.priority FROM {HOT} h WHERE h.queue = q.queue AND h.status = 0 ORDER BY h.priority DESC LIMIT 1"

@@ -22,8 +22,8 @@ from ..buckets import BUCKET_COLUMNS, NEVER_RAN, Tally, bin_of, reason_of
 from ..columns import ARCHIVE, ARCHIVE_COLUMNS, BASE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, names, select
 from ..contract import Applied, Outcome, OutcomeKind
 from ..moves import Burial
-from .session import BUCKET_ROWS, BUCKET_UPSERT, PostgresSession, Statement, bucket_json
-from .text import dump_json, storable
+from ..text import storable
+from .session import BUCKET_ROWS, BUCKET_UPSERT, PostgresSession, Statement, as_json, bucket_json
 
 logger = logging.getLogger("chokaq.storage")
 
@@ -200,9 +200,9 @@ class PostgresSettle(PostgresSession):
             "succeeded": ids["archived"],
             "dead": ids["buried"] + ids["unstarted"],
             "pending": ids["requeued"],
-            "claims": dump_json({outcome.id: outcome.claim_number for outcome in missing}),
+            "claims": as_json({outcome.id: outcome.claim_number for outcome in missing}),
             # The log tells this settle from a rescuer's: both leave the same claim number.
-            "logs": dump_json({outcome.id: storable(outcome.attempt_log) for outcome in missing}),
+            "logs": as_json({outcome.id: storable(outcome.attempt_log) for outcome in missing}),
         }
         return {row[0] for row in self._single(lambda: self._query(_OWN_WORK, params))}
 
@@ -228,7 +228,7 @@ class PostgresSettle(PostgresSession):
                         burial.crashes]
             for burial in burials
         }  # fmt: skip
-        self._query(_BURY, {"ids": list(data), "data": dump_json(data)})
+        self._query(_BURY, {"ids": list(data), "data": as_json(data)})
         self._add_buckets(tally.rows())
 
 
@@ -251,7 +251,7 @@ def _statement(
     """The statement and its parameters for outcomes of one form."""
     params: dict[str, Any] = {
         "ids": [outcome.id for outcome in outcomes],
-        "claims": dump_json({outcome.id: outcome.claim_number for outcome in outcomes}),
+        "claims": as_json({outcome.id: outcome.claim_number for outcome in outcomes}),
         "worker": worker_id,
     }
     places: dict[str, int] = {}
@@ -264,8 +264,8 @@ def _statement(
             groups.append({"series": row.series, "queue": row.queue, "type": row.type, "outcome": row.outcome,
                            "reason": row.reason})  # fmt: skip
             places[row.series] = len(groups)
-        params["groups"], params["shard"] = dump_json(groups), worker_id
-    params["data"] = dump_json(
+        params["groups"], params["shard"] = as_json(groups), worker_id
+    params["data"] = as_json(
         {
             outcome.id: [
                 storable(outcome.attempt_log), places.get(tally.series(outcome) or "", 0), outcome.duration_ms,
