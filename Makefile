@@ -7,7 +7,7 @@ VENV ?= .venv
 DJANGO ?= Django
 ARGS ?=
 
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint ruff mypy djlint migrations clean
 
 help:
 	@echo "make demo   migrate a SQLite database, then run the shop, two workers and a sample load; Ctrl-C stops all"
@@ -21,11 +21,19 @@ demo: $(VENV)/installed-demo
 test: $(VENV)/installed-dev
 	@$(VENV)/bin/python tests/run.py $(ARGS)
 
-lint: $(VENV)/installed-dev
+lint: ruff mypy djlint migrations
+
+ruff: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+mypy: $(VENV)/installed-dev
 	$(VENV)/bin/mypy
+
+djlint: $(VENV)/installed-dev
 	$(VENV)/bin/djlint --check --lint --quiet chokaq_django example_project
+
+migrations: $(VENV)/installed-dev
 	$(VENV)/bin/python manage.py makemigrations --check --dry-run
 	$(VENV)/bin/python manage.py check --fail-level WARNING
 
@@ -40,4 +48,4 @@ $(VENV)/installed-%: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) var
+	rm -rf .venv .venv-* var
