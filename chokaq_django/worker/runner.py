@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -19,11 +18,10 @@ from ..job.failures import CancelReason, PayloadError
 from ..job.middleware import load_middleware, wrap, wrap_async
 from ..observability.job_logs import current_log
 from ..storage import Outcome, get_storage
+from .connections import tidy_connections
 from .execution import Execution, Phase
 from .outcomes import OutcomeTable
 from .slots import interrupt_thread
-
-logger = logging.getLogger("chokaq.worker.runner")
 
 HOUSEKEEPING = 30.0
 FRESH = 1.0
@@ -40,20 +38,6 @@ def bound(execution: Execution, job: Any) -> Callable[[JobContext], Any]:
     if execution.type.wants_raw:
         return partial(handler, execution.job.type, job)
     return partial(handler, job)
-
-
-def tidy_connections() -> None:
-    """Leave nothing of one job to the next in this thread: Django's rules for the end of a request, and no transaction
-    that a handler forgot to end. Never raises."""
-    for connection in connections.all(initialized_only=True):
-        try:
-            forgotten = connection.in_atomic_block
-            connection.close() if forgotten else connection.close_if_unusable_or_obsolete()
-        except Exception as error:  # noqa: BLE001 - of any driver; the connection is given up, the outcome counts
-            logger.info("A connection to %r could not be closed: %s", connection.alias, error)
-            forgotten = True
-        if forgotten:
-            del connections[connection.alias]
 
 
 class Runner:

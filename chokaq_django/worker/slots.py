@@ -7,16 +7,20 @@ import ctypes
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Protocol, cast
 
 from asgiref.sync import sync_to_async
 from django.db import connections
 
 from ..job.failures import JobInterrupted
+from .connections import tidy_connections
 from .execution import Execution, Phase
 
 logger = logging.getLogger("chokaq.worker.slots")
+
+IDLE_AFTER = 1.0
+"""Seconds without a job after which a thread gives up the connections that Django would close after a request."""
 
 
 class Slots(Protocol):
@@ -100,9 +104,16 @@ class ThreadSlots:
         for _ in range(self.size):
             self._ready.put(None)
 
+    def _next(self) -> Execution | None:
+        try:
+            return self._ready.get(timeout=IDLE_AFTER)
+        except Empty:
+            tidy_connections(busy=False)
+            return self._ready.get()
+
     def _loop(self) -> None:
         try:
-            while (execution := self._ready.get()) is not None:
+            while (execution := self._next()) is not None:
                 try:
                     self._run(execution)
                 except BaseException:
@@ -181,8 +192,9 @@ class LoopSlots:
                 self._done()
 
     def close(self) -> None:
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._end(), loop)
 
     async def _end(self) -> None:
         for task in self._tasks:
