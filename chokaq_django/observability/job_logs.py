@@ -1,11 +1,19 @@
-"""Handler logs: records made inside a job carry its identity, and the last lines are kept with the attempt."""
+"""Handler logs: records made inside a job carry its identity, and the last lines are kept with the attempt.
+
+Every record made inside a job, by whatever logger, has ``chokaq_job_id``, ``chokaq_job_type``, ``chokaq_attempt`` and
+``chokaq_trace_id`` (None without a traceparent header) for the project's own formatters.
+"""
 
 from __future__ import annotations
 
 import contextvars
 import logging
+import re
 from collections import deque
 
+CONTEXT_LOGGER = "chokaq.job"
+"""The logger behind ``ctx.log``."""
+TRACEPARENT = re.compile(r'"traceparent"\s*:\s*"[0-9a-f]{2}-([0-9a-f]{32})-')
 MAX_LINES = 50
 MAX_LINE_LENGTH = 500
 
@@ -40,6 +48,12 @@ class JobLog:
         return head + list(self.lines)
 
 
+def trace_id_of(headers: str) -> str | None:
+    """The trace id of stored headers (JSON text) with a W3C ``traceparent``; None without."""
+    found = TRACEPARENT.search(headers) if len(headers) > 2 else None
+    return found.group(1) if found else None
+
+
 current_log: contextvars.ContextVar[JobLog | None] = contextvars.ContextVar("chokaq_job_log", default=None)
 
 
@@ -52,7 +66,7 @@ class JobLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         log = current_log.get()
-        if log is None or record.name.startswith("chokaq."):
+        if log is None or (record.name.startswith("chokaq.") and record.name != CONTEXT_LOGGER):
             return
         try:
             log.add(self.format(record))
@@ -66,11 +80,13 @@ _plain_factory = logging.getLogRecordFactory()
 def _record_factory(*args: object, **kwargs: object) -> logging.LogRecord:
     record = _plain_factory(*args, **kwargs)
     log = current_log.get()
+    # Names of our own: logging refuses an ``extra`` that repeats a name of the record, and the handler's code may well
+    # have a job_id to tell.
     if log is not None:
-        record.job_id = log.job_id
-        record.job_type = log.job_type
-        record.job_attempt = log.attempt
-        record.trace_id = log.trace_id
+        record.chokaq_job_id = log.job_id
+        record.chokaq_job_type = log.job_type
+        record.chokaq_attempt = log.attempt
+        record.chokaq_trace_id = log.trace_id
     return record
 
 

@@ -13,7 +13,7 @@ from ..job.attempts import append_attempt
 from ..job.context import JobContext
 from ..job.failures import CancelReason, FailureReason, describe, fingerprint, safe_text
 from ..observability.events import Event, log_event
-from ..observability.job_logs import JobLog
+from ..observability.job_logs import JobLog, trace_id_of
 from ..storage import ClaimedJob, Lease, Outcome, OutcomeKind
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Execution:
         self.connection: object | None = None
         """The raw database connection of an atomic job while it runs."""
         self._lock = threading.Lock()
-        self.log = JobLog(job.id, job.type, job.attempt, None)
+        self.log = JobLog(job.id, job.type, job.attempt, trace_id_of(job.headers))
         self.ctx = JobContext(
             self, id=job.id, type=job.type, queue=job.queue, attempt=job.attempt, max_attempts=job.max_attempts,
             priority=job.priority, created_at=job.created_at, run_at=job.run_at, due_at=job.due_at,
