@@ -1,0 +1,214 @@
+"""SQLite: who writes when, in one process. Time is a fake here; what is asserted is order and proportion."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from chokaq_django.storage.sqlite import turns as module
+from chokaq_django.storage.sqlite.turns import LONGEST_REST, REST_ALONE, FairLock, Turns, turns_of
+from tests.helpers import wait_until
+
+
+class Clock:
+    """Time that passes when somebody sleeps or says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    fake = Clock()
+    monkeypatch.setattr(module, "time", fake)
+    return fake
+
+
+def write(turns: Turns, clock: Clock, seconds: float, *, waited: bool = False) -> None:
+    with turns.worked() as writing:
+        writing.waited = waited
+        writing.began = clock.now
+        clock.now += seconds
+
+
+# -- the lock ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_is_given_in_the_order_of_arrival() -> None:
+    lock, order = FairLock(), []
+    lock.acquire()
+
+    def wait(number: int) -> None:
+        lock.acquire()
+        order.append(number)
+        lock.release()
+
+    threads: list[threading.Thread] = []
+    for number in range(5):
+        thread = threading.Thread(target=wait, args=(number,), daemon=True)
+        thread.start()
+        threads.append(thread)
+        wait_until(lambda: len(lock._waiting) == len(threads))
+    lock.release()
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, 1, 2, 3, 4]
+    lock.acquire()
+    lock.release()
+
+
+def test_one_that_takes_the_lock_again_stands_behind_those_who_wait() -> None:
+    lock, order = FairLock(), []
+    lock.acquire()
+
+    def wait() -> None:
+        lock.acquire()
+        order.append("waiter")
+        lock.release()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    wait_until(lambda: len(lock._waiting) == 1)
+    lock.release()
+    lock.acquire()
+    order.append("greedy")
+    lock.release()
+    thread.join(10)
+    assert order == ["waiter", "greedy"]
+
+
+def test_a_turn_ends_with_an_error_too() -> None:
+    turns = Turns()
+    for turn in (turns.taken, turns.worked):
+        with pytest.raises(ValueError, match="broken"), turn():
+            raise ValueError("broken")
+        with turn():
+            pass
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_rests_in_proportion_to_its_writing(clock: Clock) -> None:
+    turns = Turns()
+    write(turns, clock, 0.010)
+    assert clock.slept == []
+    write(turns, clock, 0.020)
+    write(turns, clock, 0.001)
+    assert clock.slept == pytest.approx([0.010 * REST_ALONE, 0.020 * REST_ALONE])
+
+
+def test_time_that_has_passed_anyway_is_rest(clock: Clock) -> None:
+    turns = Turns()
+    write(turns, clock, 0.010)
+    clock.now += 1.0
+    write(turns, clock, 0.010)
+    assert clock.slept == []
+
+
+def test_a_crowd_makes_it_rest_longer_and_is_forgotten(clock: Clock) -> None:
+    turns = Turns()
+
+    def rest() -> float:
+        write(turns, clock, 0.001)
+        write(turns, clock, 0.001)
+        return clock.slept[-1]
+
+    alone = rest()
+    for _ in range(50):
+        write(turns, clock, 0.001, waited=True)
+    assert rest() > 4 * alone
+    for _ in range(100):
+        write(turns, clock, 0.001)
+    assert rest() == pytest.approx(alone, rel=0.01)
+
+
+def test_no_rest_is_endless(clock: Clock) -> None:
+    turns = Turns()
+    write(turns, clock, 60.0, waited=True)
+    write(turns, clock, 0.001)
+    assert clock.slept == pytest.approx([LONGEST_REST])
+
+
+def test_a_transaction_that_never_began_is_followed_by_no_rest(clock: Clock) -> None:
+    turns = Turns()
+
+    def wait_in_vain() -> None:
+        with turns.worked():
+            clock.now += 5.0
+            raise RuntimeError("the file stayed locked")
+
+    with pytest.raises(RuntimeError):
+        wait_in_vain()
+    write(turns, clock, 0.001)
+    assert clock.slept == []
+
+
+def test_a_caller_writes_while_a_worker_rests(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, order = Turns(), []
+    resting, go_on = threading.Event(), threading.Event()
+
+    def sleep(seconds: float) -> None:
+        resting.set()
+        assert go_on.wait(10)
+
+    write(turns, clock, 0.010)
+    monkeypatch.setattr(clock, "sleep", sleep)
+
+    def work() -> None:
+        with turns.worked():
+            order.append("worker")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert resting.wait(10)
+    with turns.taken():
+        order.append("caller")
+    go_on.set()
+    thread.join(10)
+    assert order == ["caller", "worker"]
+
+
+def test_a_caller_does_not_rest(clock: Clock) -> None:
+    turns = Turns()
+    write(turns, clock, 0.010)
+    with turns.taken():
+        assert clock.slept == []
+
+
+# -- which file --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _files_as_before() -> Iterator[None]:
+    before = dict(module._turns), dict(module._names)
+    yield
+    for kept, found in zip(before, (module._turns, module._names), strict=True):
+        found.clear()
+        found.update(kept)
+
+
+def test_one_file_has_one_line_by_whatever_name(tmp_path: object) -> None:
+    assert turns_of(f"{tmp_path}/a.sqlite3") is turns_of(f"{tmp_path}/./x/../a.sqlite3")
+    assert turns_of(f"{tmp_path}/a.sqlite3") is not turns_of(f"{tmp_path}/b.sqlite3")
+    assert turns_of("file:m?mode=memory&cache=shared") is turns_of("file:m?mode=memory&cache=shared")
+
+
+def test_a_child_does_not_wait_for_threads_of_its_parent() -> None:
+    with turns_of("/a/fork.sqlite3").worked():
+        pid = os.fork()
+        if pid == 0:
+            with turns_of("/a/fork.sqlite3").worked():
+                os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
