@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..conf import Options
@@ -69,13 +70,28 @@ class Breaker:
         if not self._reports:
             return False
         with self._lock:
-            reports, self._reports = list(self._reports.values()), {}
+            reports, self._reports = self._reports, {}
+        try:
+            rows = storage.report_circuits(list(reports.values()))
+        except BaseException:
+            self._take_back(reports)
+            raise
         closed = False
-        for row in storage.report_circuits(reports):
+        for row in rows:
             before = self._view.row(row.type)
             closed = self._changed(before, row) or closed
         self._view.replace(storage.circuits())
         return closed
+
+    def _take_back(self, reports: Mapping[str, CircuitReport]) -> None:
+        """Keep what could not be written for the next flush."""
+        with self._lock:
+            for key, late in reports.items():
+                newer = self._reports.setdefault(key, late)
+                if newer is not late:
+                    newer.successes += late.successes
+                    newer.failures += late.failures
+                    newer.probes = {**late.probes, **newer.probes}
 
     def _changed(self, before: CircuitRow | None, row: CircuitRow) -> bool:
         was = before.state if before is not None else Circuit.CLOSED

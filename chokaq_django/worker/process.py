@@ -23,7 +23,7 @@ from ..observability.events import Event, log_event
 from ..storage import ClaimedJob, Lease, Outcome, OutcomeKind, Storage, open_storage
 from ..storage.contract import WorkerOrders, WorkerRow
 from .breaker import Breaker
-from .execution import Execution
+from .execution import Execution, Verdict
 from .fetch import Fetcher, FetchPlan
 from .heartbeat import Heartbeat
 from .outcomes import OutcomeTable
@@ -278,7 +278,11 @@ class WorkerProcess:
     def _settled(self, execution: Execution, outcome: Outcome, applied: bool) -> None:
         """After the commit of an outcome."""
         self._live.pop(execution.key, None)
+        if not applied:
+            execution.verdict = Verdict.NEUTRAL  # what a stale execution did says nothing about the type
         self._breaker.settled(execution)
+        if self._queues.caps([execution.job.queue]):
+            self._waker.set()  # a place under the cap is free
         if not applied:
             self.counts.conflicts += 1
             log_event(
@@ -342,7 +346,8 @@ class WorkerProcess:
         execution = Execution(job, JobType(job.type, None), self, self.options.execution.timeout)
         execution.end()
         self._live[execution.key] = execution
-        if seconds > self.options.execution.unknown_type_grace:
+        # Both: a worker that has not known the type for a week gives a new job the whole grace to find another worker.
+        if min(seconds, execution.age()) > self.options.execution.unknown_type_grace:
             self._settler.put(execution, self._table.unknown_type(execution))
         else:
             self._settler.put(execution, self._table.interrupted(execution, pause, "unknown type"))

@@ -33,7 +33,7 @@ class Settler(Service):
     """The settle loop.
 
     ``settled(execution, outcome, applied)`` is called in this thread for each outcome after its commit; ``after_batch``
-    after each batch, with the storage.
+    after each batch and each wake-up, with the storage.
     """
 
     name = "settle"
@@ -115,7 +115,7 @@ class Settler(Service):
             self._write_progress(storage)
         if self._outcomes:
             self._write_outcomes(storage)
-            self._after_batch(storage)
+        self._after_batch(storage)  # atomic jobs settle by themselves and only wake this loop
         if self._releases:
             self._write_releases(storage)
 

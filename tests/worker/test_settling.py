@@ -39,6 +39,7 @@ class Desk:
     def __init__(self, batch: int = 500) -> None:
         self.told: list[tuple[str, bool]] = []
         self.batches = 0
+        self._counted = 0
         self.table = OutcomeTable(get_options(), WORKER)
         self.settler = Settler(open_storage, WORKER, batch, self._settled, self._after_batch)
 
@@ -46,7 +47,8 @@ class Desk:
         self.told.append((outcome.id, applied))
 
     def _after_batch(self, storage: Storage) -> None:
-        self.batches += 1
+        if len(self.told) > self._counted:  # else it was only woken
+            self.batches, self._counted = self.batches + 1, len(self.told)
 
     def running(self, count: int = 1, *, start: bool = True) -> list[Execution]:
         for _ in range(count):
