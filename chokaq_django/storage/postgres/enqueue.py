@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..columns import ARCHIVE, DLQ, HOT, HOT_COLUMNS, TRASH, names
+from ..columns import ARCHIVE, DLQ, HOT, TRASH, names
 from ..contract import Inserted, NewJob, StorageError
 from ..engine import chunks
 from .session import CHANNEL, PostgresSession
@@ -28,53 +28,63 @@ _FIELDS = {
 }  # fmt: skip
 """Fields of NewJob in their order, and what each is on the server."""
 
+_INSTANTS = ("run_at", "delay", "deadline_at", "deadline_after")
+_ALWAYS = tuple(name for name in _FIELDS if name in ("id", "queue", "type", "payload", "schema_version", "tags",
+                                                     "priority", "max_attempts", "headers"))  # fmt: skip
+_SOMETIMES = tuple(name for name in _FIELDS if name not in _ALWAYS)
+
 _NOW = PostgresSession.NOW
 _ZEROS = ("attempt", "crash_count", "snooze_count", "claim_number", "generation", "revision", "status")
-_TARGET = [column for column in HOT_COLUMNS if column in _FIELDS or column in _ZEROS] + [
-    "created_at", "updated_at", "due_at", "attempt_log",
-]  # fmt: skip
-
-
-def _insert(values: dict[str, str], source: str) -> str:
-    """An INSERT of new jobs; ``values``: the SQL of each field."""
-
-    def instant(at: str, after: str) -> str:
-        return f"COALESCE({values[at]}, {_NOW} + make_interval(secs => {values[after]}))"
-
-    run_at = f"COALESCE({instant('run_at', 'delay')}, {_NOW})"
-    known = {
-        **values,
-        **dict.fromkeys(_ZEROS, "0"),
-        **dict.fromkeys(("created_at", "updated_at"), _NOW),
-        **dict.fromkeys(("run_at", "due_at"), run_at),
-        "deadline_at": instant("deadline_at", "deadline_after"),
-        "attempt_log": "'[]'",
-    }
-    return f"INSERT INTO {HOT} ({names(_TARGET)}) SELECT {', '.join(known[column] for column in _TARGET)}{source}"
-
-
 _IGNORE = "ON CONFLICT DO NOTHING"
-_NOTIFY = f"RETURNING id, pg_notify('{CHANNEL}', queue)"
-_ONE = _insert({name: f"%({name})s::{sql_type}" for name, sql_type in _FIELDS.items()}, "")
-INSERT_ONE = f"{_ONE} {_NOTIFY}"
-INSERT_ONE_OR_NOTHING = f"{_ONE} {_IGNORE} {_NOTIFY}"
+
+
+def _columns(values: dict[str, str]) -> dict[str, str]:
+    """Column -> its SQL; ``values``: the SQL of each field of NewJob that any row has."""
+    columns = {name: sql for name, sql in values.items() if name not in _INSTANTS}
+    columns |= dict.fromkeys(_ZEROS, "0") | {"attempt_log": "'[]'"}
+    columns |= dict.fromkeys(("created_at", "updated_at"), _NOW)
+    columns |= dict.fromkeys(("run_at", "due_at"), _instant(values, "run_at", "delay", _NOW))
+    if "deadline_at" in values or "deadline_after" in values:
+        columns["deadline_at"] = _instant(values, "deadline_at", "deadline_after", "NULL")
+    return columns
+
+
+def _instant(values: dict[str, str], at: str, after: str, otherwise: str) -> str:
+    given = [values[at]] if at in values else []
+    if after in values:
+        given.append(f"{_NOW} + make_interval(secs => {values[after]})")
+    return f"COALESCE({', '.join([*given, otherwise])})" if given else otherwise
 
 
 @functools.lru_cache(maxsize=256)
-def insert_many(varying: tuple[str, ...], *, answer: bool) -> str:
+def insert_one(present: tuple[str, ...], *, or_nothing: bool) -> str:
+    """An INSERT of one row with these optional fields, and nothing that it does not need: on the caller's connection it
+    is parsed and planned anew each time."""
+    columns = _columns({name: f"%({name})s" for name in (*_ALWAYS, *present)})
+    ignore = _IGNORE if or_nothing else ""
+    return (
+        f"INSERT INTO {HOT} ({names(columns)}) VALUES ({', '.join(columns.values())}) {ignore} "
+        f"RETURNING id, pg_notify('{CHANNEL}', queue)"
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def insert_many(varying: tuple[str, ...], same: tuple[str, ...], *, answer: bool) -> str:
     """An INSERT of many rows: fields that differ come as arrays, the others as one value.
 
     With ``answer`` it leaves out rows whose key is held and returns the ids of the others. Workers are told once for
     each queue. Arrays travel in binary form, which the server reads without parsing.
     """
-    values = {name: f"%({name})s::{sql_type}" for name, sql_type in _FIELDS.items()} | {
-        name: f"u.{name}" for name in varying
-    }
     arrays = ", ".join(f"%({name})b::{_FIELDS[name]}[]" for name in varying)
-    insert = _insert(values, f" FROM unnest({arrays}) AS u({names(varying)})")
-    told = f"SELECT NULL::text, pg_notify('{CHANNEL}', q) FROM unnest(%(told)s::text[]) AS t(q)"
+    columns = _columns(
+        {name: f"%({name})s::{_FIELDS[name]}" for name in same} | {name: f"u.{name}" for name in varying}
+    )
+    insert = (
+        f"INSERT INTO {HOT} ({names(columns)}) SELECT {', '.join(columns.values())} "
+        f"FROM unnest({arrays}) AS u({names(varying)})"
+    )
     if not answer:
-        return f"WITH i AS ({insert}) {told}"
+        return f"WITH i AS ({insert}) SELECT pg_notify('{CHANNEL}', q) FROM unnest(%(told)s::text[]) AS t(q)"
     told = f"SELECT NULL, pg_notify('{CHANNEL}', i.queue) FROM i GROUP BY i.queue"
     return f"WITH i AS ({insert} {_IGNORE} RETURNING id, queue) SELECT i.id, NULL::void FROM i UNION ALL {told}"
 
@@ -121,12 +131,14 @@ class EnqueueStatements(PostgresSession):
     def _insert_one(self, row: NewJob, tried: bool) -> str:
         if tried and self._existing([row.id]):
             return row.id
-        params = {name: getattr(row, name) for name in _FIELDS}
+        present = tuple(name for name in _SOMETIMES if getattr(row, name) is not None)
+        params = {name: getattr(row, name) for name in (*_ALWAYS, *present)}
         if row.idempotency_key is None:
-            self._query(INSERT_ONE, params)
+            self._plain_query(insert_one(present, or_nothing=False), params)
             return row.id
+        sql = insert_one(present, or_nothing=True)
         for _ in range(TRIES):
-            if self._query(INSERT_ONE_OR_NOTHING, params):
+            if self._plain_query(sql, params):
                 return row.id
             holders = self._holders([row.idempotency_key])
             if holders:
@@ -175,15 +187,18 @@ class EnqueueStatements(PostgresSession):
 
     def _insert_rows(self, rows: Sequence[NewJob], *, answer: bool) -> set[str]:
         params: dict[str, Any] = {}
-        varying = []
+        varying, same = [], []
         for name in _FIELDS:
             values = [getattr(row, name) for row in rows]
+            if name in ("delay", "deadline_after"):
+                values = [None if value is None else float(value) for value in values]
             first = values[0]
             if name == "id" or any(value != first for value in values):
                 varying.append(name)
                 params[name] = values
-            else:
+            elif first is not None:
+                same.append(name)
                 params[name] = first
         if not answer:
             params["told"] = sorted({row.queue for row in rows})
-        return {row[0] for row in self._query(insert_many(tuple(varying), answer=answer), params)}
+        return {row[0] for row in self._query(insert_many(tuple(varying), tuple(same), answer=answer), params)}
