@@ -490,6 +490,16 @@ class AtomicHereJob(Job, type="test.atomic_here", atomic=True, circuit=False):
         said(ctx, "leave")
 
 
+class AtomicHookJob(Job, type="test.atomic_hook", atomic=True):
+    """Registers a hook that fails after the commit."""
+
+    def run(self, ctx: JobContext) -> None:
+        def hook() -> None:
+            raise TestError("too late to fail")
+
+        transaction.on_commit(hook)
+
+
 class AtomicProgressJob(Job, type="test.atomic_progress", atomic=True, circuit=False):
     """Reports progress from inside its transaction."""
 

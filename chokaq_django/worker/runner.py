@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,12 +17,15 @@ from ..job import codec
 from ..job.context import JobContext, reset_current, set_current
 from ..job.failures import CancelReason, PayloadError
 from ..job.middleware import load_middleware, wrap, wrap_async
+from ..observability.events import Event, log_event
 from ..observability.job_logs import current_log
 from ..storage import Outcome, get_storage
 from .connections import tidy_connections
 from .execution import Execution, Phase
 from .outcomes import OutcomeTable
 from .slots import interrupt_thread
+
+logger = logging.getLogger("chokaq.worker.run")
 
 HOUSEKEEPING = 30.0
 FRESH = 1.0
@@ -119,14 +123,26 @@ class Runner:
         """Handler and settle in one transaction; the job's row is locked last, just before the commit."""
         connection = connections[self._alias]
         self._prepare(connection)
-        with transaction.atomic(using=self._alias, durable=True):
-            execution.connection = connection.connection
-            result = self._call(execution, job)
-            if not execution.end():
-                raise LeaseLostError(execution.job.id)
-            outcome = self._table.succeeded(execution, result)
-            if not get_storage(self._alias).settle(self._worker_id, [outcome]):
-                raise LeaseLostError(execution.job.id)
+        committed: list[Outcome] = []
+        try:
+            with transaction.atomic(using=self._alias, durable=True):
+                # The first hook of all: whatever fails after it, fails after the commit.
+                transaction.on_commit(lambda: committed.append(outcome), using=self._alias)
+                execution.connection = connection.connection
+                result = self._call(execution, job)
+                if not execution.end():
+                    raise LeaseLostError(execution.job.id)
+                outcome = self._table.succeeded(execution, result)
+                if not get_storage(self._alias).settle(self._worker_id, [outcome]):
+                    raise LeaseLostError(execution.job.id)
+        except BaseException as error:
+            if not committed:
+                raise
+            log_event(
+                logger, logging.WARNING, Event.COMMIT_HOOK_FAILED,
+                "Job %s (%s) has succeeded, but an on_commit hook of it failed: %s",
+                execution.job.id, execution.job.type, error, exc_info=error,
+            )  # fmt: skip
         execution.connection = None
         return outcome
 
@@ -188,15 +204,15 @@ class Runner:
         try:
             return codec.decode(job_type, job.payload, job.schema_version)
         except (PayloadError, RecursionError) as error:
-            if execution.end():
+            if execution.leave():
                 self._hand_in(execution, self._table.undecodable(execution, error))
             return None
 
     def _never_ran(self, execution: Execution) -> None:
         """Stopped before its slot was free: what the reason says, without having run."""
+        if not execution.leave():
+            return  # handed back already, or lost
         reason = execution.ctx.cancel_reason
-        if not execution.end():
-            return
         if reason is CancelReason.LEASE_LOST or reason is None:
             self._dropped(execution)
         elif reason is CancelReason.SHUTDOWN:

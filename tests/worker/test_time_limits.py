@@ -197,6 +197,18 @@ def test_an_atomic_jobs_failed_attempts_leave_no_rows(start_worker: StartWorker)
     assert list(Effect.objects.filter(name="third time").values_list("attempt", flat=True)) == [3]
 
 
+def test_an_atomic_job_whose_hook_fails_after_the_commit_has_succeeded(
+    start_worker: StartWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = start_worker()
+    job_id = enqueue(jobs.AtomicHookJob()).id
+    wait_until(lambda: worker.counts.finished == 1)
+    assert job(job_id).status == JobStatus.SUCCEEDED
+    assert (worker.counts.succeeded, worker.counts.conflicts) == (1, 0)
+    (told,) = [record for record in caplog.records if getattr(record, "event_id", 0) == Event.COMMIT_HOOK_FAILED]
+    assert "too late to fail" in told.getMessage()
+
+
 @only_on("postgresql", "on SQLite nobody else can write while an atomic job runs")
 def test_an_atomic_job_whose_lease_is_gone_leaves_no_rows(start_worker: StartWorker, ledger: Ledger) -> None:
     from chokaq_django.storage import get_storage
