@@ -7,7 +7,7 @@ Rules that hold for every operation (the reasons are in ``docs/explanation/stora
   A row that did not is a conflict: its lease is gone.
 * Every operation takes many jobs. One that cannot apply never stops the others.
 * Moves between tables are one transaction.
-* Where the storage owns the transaction, transient errors (deadlock, busy, lost connection) are retried as a whole unit;
+* Where the storage owns the transaction, transient errors (deadlock, busy, connection lost) are retried as a whole;
   inside the caller's transaction nothing is retried.
 """
 
@@ -115,8 +115,8 @@ class ClaimRequest:
     one transaction (free slots wait), else lease into the buffer. ``capped``: queues with a fleet-wide limit, name to
     limit; they are claimed only when ``start`` is true. ``blocked``: type keys that must not run now, to the seconds
     after which to look again; rows of these types met at the head are deferred (``run_at`` moves, ``due_at`` stays).
-    ``probing``: type keys whose circuit is half open: at most the free probe permits of each may start.
-    ``probe_timeout``: seconds a probe lease is held by type.
+    ``probing``: type keys whose circuit is half open, to its probe permits, of which only free ones may start, and the
+    seconds for which each is held.
     """
 
     worker_id: str
@@ -211,7 +211,7 @@ class Conflict:
 
 @dataclass(slots=True)
 class BulkResult:
-    """Answer of an operator's verb: what applied, what was only requested (a running job's cancel), what was refused."""
+    """Answer of an operator's verb: what applied, was only requested (a running job's cancel), or was refused."""
 
     applied: list[str] = field(default_factory=list)
     requested: list[str] = field(default_factory=list)
@@ -325,7 +325,6 @@ class CircuitPolicy:
 class CircuitReport:
     """What executions of one type did since the last report, in one worker process.
 
-    ``fatal_only``: all failures were fatal errors of single jobs; these alone do not open a circuit by one occurrence.
     ``probes``: job ids that ran as probes, to whether they succeeded (None: neutral, the permit is just given back).
     """
 
@@ -413,9 +412,15 @@ class Storage(ABC):
         """Bury up to ``limit`` Pending rows whose deadline has passed as Expired; how many."""
 
     @abstractmethod
-    def trim(self, table: str, older_than: float, limit: int, *, reason: int | None = None,
-             but_reasons: Collection[int] = ()) -> int:
+    def trim(
+        self, table: str, older_than: float, limit: int, *, reason: int | None = None, but_reasons: Collection[int] = ()
+    ) -> int:
         """Delete up to ``limit`` rows of "archive" or "dlq" finished more than ``older_than`` seconds ago; how many."""
+
+    @abstractmethod
+    def trim_buckets(self, older_than: float, limit: int) -> int:
+        """Delete metric buckets of more than ``older_than`` seconds ago, oldest first, about ``limit`` rows in whole
+        ticks; how many."""
 
     # fleet ----------------------------------------------------------------------------------------------------------
 
@@ -458,9 +463,17 @@ class Storage(ABC):
         """Pending, Fetched, Awaiting -> DLQ Cancelled; Processing -> a request for its worker."""
 
     @abstractmethod
-    def resurrect(self, ids: Sequence[str], by: str | None, *, payload: str | None = None, tags: str | None = None,
-                  priority: int | None = None, schema_version: int | None = None,
-                  on_key_conflict: str = "skip") -> BulkResult:
+    def resurrect(
+        self,
+        ids: Sequence[str],
+        by: str | None,
+        *,
+        payload: str | None = None,
+        tags: str | None = None,
+        priority: int | None = None,
+        schema_version: int | None = None,
+        on_key_conflict: str = "skip",
+    ) -> BulkResult:
         """DLQ -> Hot, Pending: attempt 0, generation + 1, due now, deadline cleared of its passed instant; the claim
         number stays. ``on_key_conflict``: "skip" refuses with the holder's id, "drop" clears the key."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..job.failures import FailureReason, fingerprint
 from .buckets import Tally
-from .columns import ARCHIVE, BASE_COLUMNS, DLQ, DLQ_COLUMNS, HOT, HOT_COLUMNS, names, select
+from .columns import ARCHIVE, BASE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, HOT_COLUMNS, names, select
 from .contract import Applied, BulkResult, Conflict, LiveRow, RescueAction, StorageError
 from .engine import Engine, Row, chunks
 from .text import storable
@@ -331,6 +331,16 @@ class MoveStatements(Engine):
             among, id_params = self._among("id", part)
             self._execute(f"DELETE FROM {table} WHERE {among}", id_params)
         return len(ids)
+
+    def trim_buckets(self, older_than: float, limit: int) -> int:
+        old = f"SELECT at FROM {BUCKET} WHERE at <= {self._after()} ORDER BY at {self.LIMIT}"
+
+        def work() -> int:
+            found = self._query(old, [-older_than, limit])
+            # Whole ticks: the key is the tick first, and nobody writes to an old one any more.
+            return self._execute(f"DELETE FROM {BUCKET} WHERE at <= %s", [found[-1][0]]) if found else 0
+
+        return self._unit(work)
 
 
 def _rescue_burial(action: RescueAction, *, cancelled: bool, by: str | None) -> Burial:

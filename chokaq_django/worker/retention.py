@@ -1,9 +1,10 @@
-"""Trims Archive and DLQ by the RETENTION setting, in small chunks, by one worker in the fleet."""
+"""Trims Archive, DLQ and metric buckets by the RETENTION setting, in small chunks, by one worker in the fleet."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from ..conf import Options
 from ..storage import Storage
@@ -46,19 +47,19 @@ class Retention(Service):
         retention = self._retention
         own = {int(reason): age for reason, age in retention.dlq_by_reason.items()}
         if retention.archive is not None:
-            self._chunks(storage, "archive", retention.archive)
+            self._chunks("archive", partial(storage.trim, "archive", retention.archive))
         for reason, age in own.items():
             if age is not None:
-                self._chunks(storage, "dlq", age, reason=reason)
+                self._chunks("dlq", partial(storage.trim, "dlq", age, reason=reason))
         if retention.dlq is not None:
-            self._chunks(storage, "dlq", retention.dlq, but_reasons=tuple(own))
+            self._chunks("dlq", partial(storage.trim, "dlq", retention.dlq, but_reasons=tuple(own)))
+        if retention.buckets is not None:
+            self._chunks("buckets", partial(storage.trim_buckets, retention.buckets))
 
-    def _chunks(
-        self, storage: Storage, table: str, age: float, *, reason: int | None = None, but_reasons: tuple[int, ...] = ()
-    ) -> None:
+    def _chunks(self, table: str, trim: Callable[..., int]) -> None:
         total = 0
         while not self.stopping:
-            count = storage.trim(table, age, CHUNK, reason=reason, but_reasons=but_reasons)
+            count = trim(limit=CHUNK)
             total += count
             if count < CHUNK:
                 break

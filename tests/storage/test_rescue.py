@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chokaq_django.job.failures import FailureReason
-from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, LeaderLease
+from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, LeaderLease, MetricBucket
 from chokaq_django.storage import ClaimedJob, OutcomeKind, Storage
 from chokaq_django.storage.contract import LiveRow, RescueAction
 
@@ -389,3 +389,15 @@ def test_reason_zero_is_a_reason(jobs: Jobs, storage: Storage) -> None:
     jobs.shift(first + second, JobDLQ, failed_at=-100)
     assert storage.trim("dlq", 50, 100, reason=0) == 1
     assert list(JobDLQ.objects.values_list("pk", flat=True)) == second
+
+
+def test_trim_buckets_deletes_whole_ticks_oldest_first(jobs: Jobs, storage: Storage) -> None:
+    now = jobs.now()
+    for series, age in enumerate((100, 100, 90, 0)):
+        MetricBucket.objects.create(
+            at=now - dt.timedelta(seconds=age), series=str(series), queue="q", type="t", outcome=0, shard="s"
+        )
+    assert storage.trim_buckets(110, 10) == 0
+    assert storage.trim_buckets(50, 1) == 2, "a tick is not cut in two"
+    assert storage.trim_buckets(50, 10) == 1
+    assert MetricBucket.objects.get().series == "3"
