@@ -29,7 +29,7 @@ LONGEST_SPREAD = 300.0
 PERMIT_WAIT = 5.0
 """Seconds to leave alone what waits for a probe's answer."""
 
-_CANDIDATE = "id, queue, type, priority, run_at, deadline_at, due_at"
+CANDIDATE_COLUMNS = ("id", "queue", "type", "priority", "run_at", "deadline_at", "due_at")
 
 Pair = tuple[str, int]
 
@@ -129,15 +129,17 @@ class ClaimStatements(CircuitStatements):
         that others have locked. All together in the order (run_at, id)."""
         found: list[Candidate] = []
         for queue, priority, limit in wanted:
+            pair = f"status = 0 AND queue = %s AND priority = %s AND run_at <= {self.NOW}"
             rows = self._query(
-                f"SELECT {_CANDIDATE}, {self.NOW} FROM {HOT} {self.HINT_SKIP} WHERE status = 0 AND queue = %s "
-                f"AND priority = %s AND run_at <= {self.NOW} ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
+                f"SELECT {names(CANDIDATE_COLUMNS)}, {self.NOW} FROM {HOT} {self.HINT_SKIP} WHERE {pair} "
+                f"ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
                 [queue, priority, limit],
             )
             found += map(self._candidate, rows)
         return sorted(found, key=lambda row: (row.run_at, row.id))
 
     def _candidate(self, row: Row) -> Candidate:
+        """The candidate of a row of CANDIDATE_COLUMNS and the server's now."""
         run_at, deadline, due, now = (self._read_instant(value) for value in row[4:8])
         assert run_at and due and now  # noqa: S101, PT018 - these are never null
         expired = deadline is not None and deadline < now

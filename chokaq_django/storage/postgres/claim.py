@@ -1,65 +1,149 @@
-"""The claim in one statement, in the true order across queues."""
+"""The claim in one statement, in the true order across queues; and the steps of the constrained claim."""
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db import Error as DatabaseError
+
+from ...observability.events import Event, log_event
 from ..columns import CLAIMED_COLUMNS, HOT, names
-from ..constrained import in_order
+from ..constrained import CANDIDATE_COLUMNS, Candidate, Pair, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row
-from .session import PAIRS, PostgresSession
+from .session import PAIRS, PostgresSession, as_json
+
+logger = logging.getLogger("chokaq.storage")
 
 _NOW = PostgresSession.NOW
+_RETURNED = f"{names(CLAIMED_COLUMNS)}, (deadline_at < {_NOW}) IS TRUE AS late"
+_ALL_PAIRS = "p WHERE priority IS NOT NULL"
+
+
+def _due(columns: str, limit: str) -> str:
+    """The first due rows of the pair ``s``, locked: one seek into the claim index, no row of any other pair read."""
+    return (
+        f"SELECT {columns} FROM {HOT} h WHERE h.queue = s.queue AND h.priority = s.priority AND h.status = 0 "
+        f"AND h.run_at <= {_NOW} ORDER BY h.run_at, h.id LIMIT {limit} FOR UPDATE OF h SKIP LOCKED"
+    )
+
+
+def _soonest(pairs: str) -> str:
+    """Seconds until the first future row of the pairs ``p``, which ``pairs`` names or makes."""
+    return (
+        f"SELECT extract(epoch FROM min(f.run_at) - {_NOW})::float8 FROM {pairs} CROSS JOIN LATERAL ("
+        f"SELECT h.run_at FROM {HOT} h WHERE h.queue = p.queue AND h.priority = p.priority AND h.status = 0 "
+        f"AND h.run_at > {_NOW} ORDER BY h.run_at LIMIT 1) f"
+    )
 
 
 def claim_statement(assignments: str, *, strict: bool) -> str:
     """Claim ``%(n)s`` rows of ``%(queues)s`` for ``%(worker)s``; when fewer were due, also say when the next is.
 
-    Each (queue, priority) is probed on its own, so that future rows and other queues are never read. The rows of one
-    priority are merged across queues; only the priorities that are needed are looked at.
+    The rows of one priority are merged across queues; only the priorities that are needed are looked at. Rows of
+    ``%(barred)s`` types take their place among the ``n`` but are left alone; how many there were comes last.
     """
-    first = "s.ord, s.priority DESC" if strict else "s.priority DESC"
     order = "ord, priority DESC" if strict else "priority DESC"
+    merged = "s.ord, s.priority DESC" if strict else "s.priority DESC"
     return (
-        f"{PAIRS}, c AS (UPDATE {HOT} SET {assignments} WHERE ctid = ANY(ARRAY("
-        f"SELECT j.ctid FROM (SELECT * FROM p WHERE priority IS NOT NULL ORDER BY {order}) s CROSS JOIN LATERAL ("
-        f"SELECT h.ctid, h.run_at, h.id FROM {HOT} h WHERE h.queue = s.queue AND h.priority = s.priority "
-        f"AND h.status = 0 AND h.run_at <= {_NOW} ORDER BY h.run_at, h.id LIMIT %(n)s::bigint "
-        f"FOR UPDATE OF h SKIP LOCKED) j ORDER BY {first}, j.run_at, j.id LIMIT %(n)s::bigint)) "
-        f"RETURNING {names(CLAIMED_COLUMNS)}, (deadline_at < {_NOW}) IS TRUE AS late) "
-        f"SELECT c.*, d.next_due FROM (SELECT CASE WHEN (SELECT count(*) FROM c) < %(n)s::bigint THEN ({NEXT_DUE}) END "
-        f"AS next_due) d LEFT JOIN c ON true"
+        f"{PAIRS}, head AS MATERIALIZED ("
+        f"SELECT j.ctid AS place, j.type = ANY(%(barred)s::varchar[]) AS barred "
+        f"FROM (SELECT * FROM {_ALL_PAIRS} ORDER BY {order}) s "
+        f"CROSS JOIN LATERAL ({_due('h.ctid, h.run_at, h.id, h.type', '%(n)s::bigint')}) j "
+        f"ORDER BY {merged}, j.run_at, j.id LIMIT %(n)s::bigint), "
+        f"c AS (UPDATE {HOT} SET {assignments} WHERE ctid = ANY(ARRAY(SELECT place FROM head WHERE NOT barred)) "
+        f"RETURNING {_RETURNED}) "
+        f"SELECT c.*, d.next_due, d.barred FROM (SELECT "
+        f"CASE WHEN (SELECT count(*) FROM head) < %(n)s::bigint THEN ({_soonest('p')}) END AS next_due, "
+        f"(SELECT count(*) FROM head WHERE barred) AS barred) d LEFT JOIN c ON true"
     )
 
 
-NEXT_DUE = (
-    f"SELECT extract(epoch FROM min(f.run_at) - {_NOW})::float8 FROM p CROSS JOIN LATERAL ("
-    f"SELECT h.run_at FROM {HOT} h WHERE h.queue = p.queue AND h.priority = p.priority AND h.status = 0 "
-    f"AND h.run_at > {_NOW} ORDER BY h.run_at LIMIT 1) f"
+CLAIM = {
+    (start, strict): claim_statement(PostgresSession._lease_assignments(start, "%(worker)s"), strict=strict)
+    for start in (True, False)
+    for strict in (True, False)
+}
+
+CANDIDATES = (
+    f"SELECT j.*, {_NOW} FROM unnest(%(queues)s::varchar[], %(priorities)s::int[], %(limits)s::bigint[]) "
+    f"AS s(queue, priority, n) CROSS JOIN LATERAL ({_due(names(CANDIDATE_COLUMNS, 'h'), 's.n')}) j "
+    f"ORDER BY j.run_at, j.id"
 )
+LEASE = {
+    start: f"UPDATE {HOT} SET {PostgresSession._lease_assignments(start, '%(worker)s')} "
+    f"WHERE id = ANY(%(ids)s::varchar[]) RETURNING {_RETURNED}"
+    for start in (True, False)
+}
+DEFER = (
+    f"UPDATE {HOT} h SET run_at = {_NOW} + make_interval(secs => (%(delays)s::jsonb ->> h.id)::float8), "
+    f"updated_at = {_NOW} WHERE h.id = ANY(%(ids)s::varchar[])"
+)
+NEXT_DUE = _soonest("unnest(%(queues)s::varchar[], %(priorities)s::int[]) AS p(queue, priority)")
 
 
 class PostgresClaim(PostgresSession):
     """Claims."""
 
-    def _claim_fast(self, request: ClaimRequest) -> Claim:
-        sql = _STATEMENTS[request.start, request.strict]
-        params = {"queues": list(request.queues), "worker": request.worker_id, "n": request.limit}
-        rows = self._single(lambda: self._query(sql, params))
-        jobs = [_job(row) for row in rows if row[0] is not None]
+    def claim(self, request: ClaimRequest) -> Claim:
+        barred = {*request.blocked, *request.probing}
+        if not barred or (request.capped and request.start) or not request.queues or request.limit <= 0:
+            return super().claim(request)
+        # While nothing of a restricted type stands at the head, the one statement does.
+        names_ = [name for name in request.queues if name not in request.capped]
+        claim, met = self._claim_head(replace(request, queues=names_), sorted(barred))
+        if not met:
+            return claim
+        rest = replace(request, queues=names_, capped={}, limit=request.limit - len(claim.jobs))
+        try:
+            more = super().claim(rest)
+        except DatabaseError as error:
+            if not claim.jobs:
+                raise
+            # These are leased and must run; the next claim meets the same error again.
+            log_event(logger, logging.WARNING, Event.STORAGE_TROUBLE, "part of a claim failed: %s", error)
+            return claim
+        jobs = claim.jobs + more.jobs
         in_order(jobs, request)
-        return Claim(jobs, rows[0][-1])
+        return replace(more, jobs=jobs)
 
+    def _claim_fast(self, request: ClaimRequest) -> Claim:
+        return self._claim_head(request, [])[0]
 
-def _job(row: Row) -> ClaimedJob:
-    job = ClaimedJob(*row[:-1])
-    job.expired = job.expired and job.status == 1  # a row that was started is not late, whatever the clock says by now
-    return job
+    def _claim_head(self, request: ClaimRequest, barred: Sequence[str]) -> tuple[Claim, int]:
+        """Claim in one statement what is not barred; how many barred rows stood among the first ``limit``."""
+        sql = CLAIM[request.start, request.strict]
+        params = {"queues": list(request.queues), "worker": request.worker_id, "n": request.limit, "barred": barred}
+        rows = self._single(lambda: self._query(sql, params))
+        jobs = [self._claimed(row[:-2]) for row in rows if row[0] is not None]
+        in_order(jobs, request)
+        *_, next_due, met = rows[0]
+        return Claim(jobs, next_due), met
 
+    # -- steps of the constrained claim -------------------------------------------------------------------------------
 
-_STATEMENTS = {
-    (start, strict): claim_statement(PostgresSession._lease_assignments(start, "%(worker)s"), strict=strict)
-    for start in (True, False)
-    for strict in (True, False)
-}
+    def _claimed(self, row: Row) -> ClaimedJob:
+        job = ClaimedJob(*row)
+        job.expired = job.expired and job.status == 1  # what was started is not late, whatever the clock says by now
+        return job
+
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+        queues, priorities, limits = zip(*wanted, strict=True)
+        params = {"queues": list(queues), "priorities": list(priorities), "limits": list(limits)}
+        return [self._candidate(row) for row in self._query(CANDIDATES, params)]
+
+    def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:
+        return [self._claimed(row) for row in self._query(LEASE[start], {"worker": worker_id, "ids": list(ids)})]
+
+    def _defer(self, delays: Sequence[tuple[str, float]]) -> None:
+        by_id = dict(delays)
+        self._query(DEFER, {"ids": list(by_id), "delays": as_json(by_id)})
+
+    def _next_due(self, pairs: Sequence[Pair]) -> float | None:
+        params: dict[str, Any] = {"queues": [queue for queue, _ in pairs], "priorities": [p for _, p in pairs]}
+        return self._query(NEXT_DUE, params)[0][0] if pairs else None
