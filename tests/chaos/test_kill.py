@@ -5,18 +5,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from django.db.models import Count
 
 from chokaq_django import FailureReason, enqueue_many
-from chokaq_django.models import JobArchive, JobDLQ
+from chokaq_django.models import JobArchive, JobDLQ, Worker
 from tests.jobs import AtomicJob, NoteJob, SleepJob
 from tests.models import Effect
 
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
 from ..storage.invariants import Sampler, assert_one_place
-from .support import nothing_active, settled
+from .support import nothing_active
 
 KILLS = 20
 OPTIONS = {
@@ -25,33 +26,45 @@ OPTIONS = {
 }
 
 
+def is_up(worker: WorkerProcess) -> bool:
+    """Whether the process that the command supervises has registered itself."""
+    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
+    pids = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+    return Worker.objects.filter(pid__in=pids).exists()
+
+
+def load(name: str) -> int:
+    """A mix of jobs of both crash policies; how many."""
+    jobs = [
+        job
+        for index in range(30)
+        for job in (NoteJob(), SleepJob(seconds=0.02), AtomicJob(name=f"{name} {index}", seconds=0.01))
+    ]
+    enqueue_many(jobs)
+    return len(jobs)
+
+
 def test_killed_workers_lose_nothing(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
     pick = random.Random(11)
-    per_kind = 400
-    enqueue_many(
-        job
-        for index in range(per_kind)
-        for job in (NoteJob(name=str(index)), SleepJob(seconds=0.01), AtomicJob(name=str(index), seconds=0.005))
-    )
-    total = 3 * per_kind
-    steady = worker_process("--concurrency=2", options=OPTIONS)
-    with Sampler(total) as sampler:
+    total = 0
+    steady = worker_process("--concurrency=1", options=OPTIONS)
+    with Sampler() as sampler:
         for kill in range(KILLS):
-            worker = worker_process("--concurrency=4", options=OPTIONS)
-            before = settled()
-            more = pick.randint(1, 12)
+            known = {entry.pid for entry in ledger.entries()}
+            worker = worker_process("--concurrency=6", options=OPTIONS)
+            # The worker that is to die is new here: it is killed in the middle of its own jobs, never before them.
+            wait_until(lambda worker=worker: is_up(worker), 30, what=f"worker {kill} is up")
+            total += load(f"kill {kill}")
+            more = pick.randint(1, 40)
             wait_until(
-                lambda before=before, more=more: settled() >= before + more or nothing_active(),
+                lambda known=known, more=more: sum(entry.pid not in known for entry in ledger.entries()) >= more,
                 30,
-                what=f"load before kill {kill}",
+                what=f"worker {kill} is at work",
+                interval=0.001,
             )
             worker.kill()
-            if nothing_active():
-                enqueue_many(AtomicJob(name=f"more {kill} {index}", seconds=0.005) for index in range(100))
-                total += 100
-                sampler.expected_total = None
-        wait_until(nothing_active, 90, what="every job settled")
-        steady.stop()
+        wait_until(nothing_active, 90, what="every job settled", interval=0.1)
+        assert steady.stop() == 0
     sampler.check()
     assert_one_place(total)
 
@@ -63,6 +76,9 @@ def test_killed_workers_lose_nothing(worker_process: Callable[..., WorkerProcess
     assert not JobDLQ.objects.filter(attempt=0).exists()
     for job in JobDLQ.objects.all():
         assert "crashed" in job.attempt_log
+
+    assert JobDLQ.objects.exists(), "no job was running when its worker was killed: the test shows nothing"
+    assert Effect.objects.filter(attempt__gt=1).exists(), "no atomic job was cut off: the test shows nothing"
 
     effects = Effect.objects.values("job").annotate(times=Count("id"))
     assert {row["times"] for row in effects} == {1}, "an atomic job's effect came more than once"

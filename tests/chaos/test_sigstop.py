@@ -58,7 +58,7 @@ def test_a_worker_that_was_stopped_changes_nothing_afterwards(
 def test_an_atomic_job_that_was_stopped_has_one_effect(
     worker_process: Callable[..., WorkerProcess], ledger: Ledger, engine: str
 ) -> None:
-    """On SQLite a stopped writer holds the only write lock, so nobody can take its job over: it goes on where it was."""
+    """On SQLite a stopped writer holds the only write lock, so that nobody can take its job over: it just goes on."""
     job = enqueue(AtomicJob(name="once", gate="a"))
     stopped = worker_process("--concurrency=2", options=OPTIONS)
     wait_until(lambda: ledger.count("enter") == 1, what="the job runs")
