@@ -127,11 +127,13 @@ class Execution:
             self.timeout_at = self.ran_from + self.timeout
             return True
 
-    def stop_waiting(self) -> None:
-        """The worker stops: if it does not run yet, it never will, and is handed back when its turn comes."""
+    def leave(self) -> bool:
+        """It ends before it ran, and the caller decides how; False when it runs or has ended."""
         with self._lock:
-            if self.phase is Phase.WAITING:
-                self.ctx._cancel(CancelReason.SHUTDOWN)
+            if self.phase is not Phase.WAITING:
+                return False
+            self.phase = Phase.ENDED
+            return True
 
     def end(self) -> bool:
         """User code is over; False when the execution had been written off and its outcome is refused."""

@@ -5,11 +5,13 @@ Free slots are filled by a claim that also starts the jobs, in one transaction. 
 * *Run-ahead*: when jobs are short (a few milliseconds), some more are started than slots are free, about 30 ms of work
   by the measured rate, so that the slots never wait for a commit. Long jobs are never started ahead.
 * *Buffer*: jobs leased but not started (Fetched). With ``PREFETCH`` "auto" it holds about 50 ms of work of jobs of
-  medium length; it also holds jobs of one kind (threads, event loop) while only the other kind has free slots.
+  medium length. It also holds a few jobs of one kind (threads, event loop) while only the other kind has free slots,
+  and only from queues that have had both kinds lately: what a busy worker holds, an idle one cannot run.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import random
 import time
@@ -34,6 +36,11 @@ SHORT = 0.005
 MEDIUM = 0.05
 """Seconds: jobs shorter than this on average are leased ahead."""
 RUN_AHEAD = 0.03
+LOOK_PAST = 20
+"""Jobs of a kind without a free slot to hold while looking for jobs of the other kind behind them."""
+LATELY = 60.0
+"""Seconds for which a queue is known by the kinds of jobs it has had."""
+QUEUES_KEPT = 1_000
 QUIET_AFTER = 60.0
 """Seconds of silence after which IDLE_POLL_INTERVAL holds."""
 
@@ -88,8 +95,10 @@ class Fetcher(Service):
         self._look_again = False
         self._active_at = time.monotonic()
         self.paused = False
-        self.mixed = len({job_type.is_async for job_type in registry.types() if job_type.handler is not None}) > 1
-        self.only_async = not self.mixed and any(job_type.is_async for job_type in registry.types())
+        self._kinds = frozenset(job_type.is_async for job_type in registry.types() if job_type.handler is not None)
+        """What this code has handlers of: False stands for threads, True for the event loop."""
+        self._had: dict[str, dict[bool, float]] = {}
+        """Queue -> kind -> when it last had a job of that kind."""
 
     # -- from other threads --------------------------------------------------------------------------------------------
 
@@ -129,16 +138,16 @@ class Fetcher(Service):
             return self._options.worker.poll_interval
         if self._buffer:
             self._start_buffered(storage)
-        limit, start = self._room()
-        if limit <= 0:
-            self._backlog = True  # nobody looked: the next free slot does
-            return self._options.worker.poll_interval
         fresh = self._queues.refresh(storage, force=self._look_again)
         self._look_again = False
         self._circuits.refresh(storage)
-        names = self._queues.claimable()
+        names: Sequence[str] = self._queues.claimable()
         if not names:
             return self._nothing(fresh, None)
+        names, limit, start = self._room(names)
+        if limit <= 0:
+            self._backlog = True  # nobody looked: the next free slot does
+            return self._options.worker.poll_interval
         request = self._request(names, limit, start)
         claim = storage.claim(request)
         if claim.jobs:
@@ -160,22 +169,45 @@ class Fetcher(Service):
             self._drained()
         return self._idle_pause(next_due)
 
-    def _room(self) -> tuple[int, bool]:
-        """How many jobs to claim, and whether to start them at once."""
-        batch = self._options.worker.fetch_batch
-        threads, loop = self._threads.free(), self._loop.free()
-        if self.mixed:
-            free = min(threads, loop) - len(self._buffer)
-            if free > 0:
-                return min(batch, free), True
-            return (min(batch, max(threads, loop)) - len(self._buffer), False) if max(threads, loop) > 0 else (0, False)
-        free = loop if self.only_async else threads
-        ahead = self._ahead()
+    def _room(self, names: Sequence[str]) -> tuple[Sequence[str], int, bool]:
+        """From which queues to claim how many jobs, and whether to start them at once."""
+        kinds = self._kinds_of(names)
+        free = {kind: self._free(kind) for kind in kinds}
+        if len(kinds) > 1 and not self._plan.strict and min(free.values()) <= len(self._buffer):
+            # What only has jobs of a kind without a free slot waits where every other worker finds it.
+            names = [name for name in names if any(free[kind] > 0 for kind in self._kinds_of([name]))]
+            kinds = self._kinds_of(names)
+        if not kinds:
+            return names, 0, False
+        if len(kinds) == 1:
+            return names, *self._room_of(next(iter(kinds)))
+        batch, held = self._options.worker.fetch_batch, len(self._buffer)
+        self._low = 0
+        if min(free.values()) > held:
+            return names, min(batch, min(free.values()) - held), True
+        return names, min(batch, LOOK_PAST, max(free.values())) - held, False
+
+    def _room_of(self, kind: bool) -> tuple[int, bool]:
+        """The same where all jobs are of one kind."""
+        batch, free, ahead = self._options.worker.fetch_batch, self._free(kind), self._ahead()
         self._low = ahead // 2
         if free + ahead > 0 and (free > 0 or -free <= self._low):
             return min(batch, free + ahead), True
-        wanted = self._prefetch() - len(self._buffer)
+        wanted = self._prefetch(kind) - len(self._buffer)
         return (min(batch, wanted), False) if wanted > 0 else (0, False)
+
+    def _free(self, kind: bool) -> int:
+        return (self._loop if kind else self._threads).free()
+
+    def _kinds_of(self, names: Sequence[str]) -> set[bool]:
+        """Which kinds of jobs these queues may have: those they had lately; any kind where that is not known."""
+        if len(self._kinds) < 2:
+            return set(self._kinds or (False,)) if names else set()
+        since = time.monotonic() - LATELY
+        found: set[bool] = set()
+        for name in names:
+            found |= {kind for kind, at in self._had.get(name, {}).items() if at > since} or self._kinds
+        return found
 
     def _ahead(self) -> int:
         """Jobs to start beyond the free slots; only short ones, by time and not by number."""
@@ -183,14 +215,14 @@ class Fetcher(Service):
             return 0
         return min(self._options.worker.fetch_batch, int(self._pace.rate() * RUN_AHEAD))
 
-    def _prefetch(self) -> int:
-        """Jobs to lease into the buffer."""
+    def _prefetch(self, kind: bool) -> int:
+        """Jobs of this kind to lease into the buffer."""
         wanted = self._options.worker.prefetch
         if isinstance(wanted, int):
             return wanted
         if not self._pace.known or not SHORT < self._pace.mean <= MEDIUM:
             return 0
-        size = self._loop.size if self.only_async else self._threads.size
+        size = (self._loop if kind else self._threads).size
         return min(self._options.worker.fetch_batch, max(1, round(size * MEDIUM / self._pace.mean / 2)))
 
     def _request(self, names: Sequence[str], limit: int, start: bool) -> ClaimRequest:
@@ -207,8 +239,13 @@ class Fetcher(Service):
 
     def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
         started: list[tuple[ClaimedJob, JobType]] = []
+        now = time.monotonic()
+        if len(self._had) > QUEUES_KEPT:
+            self._had.clear()
         for job in jobs:
             job_type = registry.get(job.type)
+            if job_type is not None:
+                self._had.setdefault(job.queue, {})[job_type.is_async] = now
             if job.expired:
                 self._expired(job)
             elif job_type is None or job_type.handler is None:
@@ -220,7 +257,12 @@ class Fetcher(Service):
         if started:
             self._dispatch(started, probing)
         if len(self._buffer) > 1:
-            self._buffer.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+            self._buffer.sort(key=self._turn)
+
+    def _turn(self, job: ClaimedJob) -> tuple[int, int, dt.datetime, str]:
+        """Sorts jobs into the order of the claim."""
+        place = self._queues.place(job.queue) if self._plan.strict else 0
+        return place, -job.priority, job.run_at, job.id
 
     def _start_buffered(self, storage: Storage) -> None:
         """Start buffered jobs for which a slot of their kind is free."""

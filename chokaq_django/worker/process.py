@@ -207,9 +207,14 @@ class WorkerProcess:
         return True
 
     def _hand_back_waiting(self) -> None:
-        """Started jobs whose slot never came free are handed back; those that run are left alone."""
+        """Started jobs whose slot has not come free are handed back; those that run are left alone."""
         for execution in self._live_executions():
-            execution.stop_waiting()
+            if not execution.leave():
+                continue
+            if execution.lost:
+                self._dropped(execution)
+            else:
+                self._settler.put(execution, self._table.interrupted(execution))
 
     # -- the way of a job ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from ..storage.contract import CircuitRow, QueueRow
 
 REFRESH = 1.0
 CLOCK_REFRESH = 60.0
+NEW_ROWS = 50
+"""Control rows that one refresh makes, at most."""
 
 
 def window_open(window: tuple[dt.time, dt.time, str] | None, now: dt.datetime) -> bool:
@@ -55,11 +57,17 @@ class QueueView:
         self._rows = {row.name: row for row in storage.queues()}
         if not self._named:
             self._found = set(storage.pending_queues())
+        self._give_rows(storage)
         if now >= self._clock_until and any(row.window for row in self._rows.values()):
             self._offset = storage.now() - dt.datetime.now(dt.UTC)
             self._clock_until = now + CLOCK_REFRESH
         self._fresh_until = now + REFRESH
         return True
+
+    def _give_rows(self, storage: Storage) -> None:
+        """Queues that are worked on get a row without limits, so that an operator finds them to pause and to limit."""
+        for name in sorted(set(self._named or self._found) - set(self._rows))[:NEW_ROWS]:
+            storage.seed_queue(QueueRow(name, False, True, None, None, None, None))
 
     def found(self, name: str) -> None:
         """A notice named this queue."""
@@ -67,6 +75,10 @@ class QueueView:
 
     def interested(self, name: str) -> bool:
         return not self._named or name in self._named
+
+    def place(self, name: str) -> int:
+        """Where the queue stands in the order of the command line."""
+        return self._named.index(name) if name in self._named else len(self._named)
 
     def claimable(self) -> list[str]:
         """Queues to claim from, in the worker's order: named ones, or all that are known."""

@@ -45,7 +45,8 @@ def start_worker(
 
     yield start
     for worker in workers:
-        worker.shutdown(hurry=lambda: True)
+        if worker._registrar.alive():  # unless the test has shut it down itself
+            worker.shutdown(hurry=lambda: True)
     assert_one_place()
     errors = [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
     assert not [f"{record.name}: {record.getMessage()}" for record in errors if record.name.startswith("chokaq")]

@@ -1,0 +1,168 @@
+"""Queues: pause and resume, windows, caps, order. Workers run inside the test's process."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from chokaq_django import control, enqueue, enqueue_many
+from chokaq_django.models import JobHot, JobStatus, Queue
+from chokaq_django.storage import get_storage
+
+from .. import jobs
+from ..helpers import wait_until
+from ..ledger import Ledger
+from .conftest import StartWorker
+from .support import all_settled, committed, job, settled
+
+pytestmark = committed
+
+
+def test_a_paused_queue_keeps_its_jobs_until_it_is_resumed(start_worker: StartWorker, ledger: Ledger) -> None:
+    start_worker()
+    control.pause_queue("mail", by="grace")
+    ids = [answer.id for answer in enqueue_many([jobs.NoteJob(name="mail")] * 3, queue="mail")]
+    settled(enqueue(jobs.NoteJob(name="other")).id)
+    assert ledger.names() == ["other"]
+    assert {job(job_id).attempt for job_id in ids} == {0}
+    control.resume_queue("mail", by="grace")
+    all_settled(ids)
+    assert ledger.names().count("mail") == 3
+
+
+def test_pausing_gives_the_buffer_back_and_lets_running_jobs_finish(start_worker: StartWorker, ledger: Ledger) -> None:
+    start_worker(concurrency=1, WORKER={"PREFETCH": 5})
+    running = enqueue(jobs.GateJob(gate="go on"), queue="mail").id
+    wait_until(lambda: ledger.count("enter") == 1)
+    buffered = [answer.id for answer in enqueue_many([jobs.NoteJob(name="mail")] * 3, queue="mail")]
+    wait_until(lambda: JobHot.objects.filter(status=JobStatus.FETCHED).count() == 3)
+    control.pause_queue("mail", by="grace")
+    ledger.open_gate("go on")
+    assert settled(running).status == JobStatus.SUCCEEDED
+    wait_until(lambda: {job(job_id).status for job_id in buffered} == {JobStatus.PENDING})
+    assert ledger.names() == []
+    assert {job(job_id).attempt for job_id in buffered} == {0}
+
+
+def test_a_hidden_queue_is_not_worked_on(start_worker: StartWorker, ledger: Ledger) -> None:
+    control.set_queue("mail", by="grace", max_workers=5)
+    Queue.objects.filter(pk="mail").update(is_active=False)
+    start_worker()
+    hidden = enqueue(jobs.NoteJob(name="mail"), queue="mail").id
+    settled(enqueue(jobs.NoteJob(name="other")).id)
+    assert job(hidden).status == JobStatus.PENDING
+    assert ledger.names() == ["other"]
+
+
+def test_a_queue_runs_in_its_window_only(start_worker: StartWorker, ledger: Ledger) -> None:
+    now = get_storage().now().astimezone(dt.UTC)
+
+    def window(begins: int, ends: int) -> str:
+        return f"{now + dt.timedelta(hours=begins):%H:%M}-{now + dt.timedelta(hours=ends):%H:%M} UTC"
+
+    start_worker(QUEUES={"night": {"WINDOW": window(3, 5)}, "day": {"WINDOW": window(-2, 2)}})
+    night = enqueue(jobs.NoteJob(name="night"), queue="night").id
+    settled(enqueue(jobs.NoteJob(name="day"), queue="day").id)
+    settled(enqueue(jobs.NoteJob(name="other")).id)
+    assert ledger.names() == ["day", "other"]
+    assert job(night).status == JobStatus.PENDING
+    Queue.objects.filter(pk="night").update(window_start=None, window_end=None, window_zone=None)
+    settled(night)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_cap_holds_over_all_workers(start_worker: StartWorker, ledger: Ledger, workers: int) -> None:
+    for _ in range(workers):
+        start_worker(concurrency=6, QUEUES={"narrow": {"MAX_WORKERS": 2}})
+    narrow = [answer.id for answer in enqueue_many([jobs.SleepJob(seconds=0.03)] * 30, queue="narrow")]
+    all_settled(narrow, 30)
+    assert ledger.most_at_once() == 2
+    assert ledger.count("enter") == 30
+
+
+def test_a_capped_queue_does_not_hold_up_the_others(start_worker: StartWorker, ledger: Ledger) -> None:
+    start_worker(concurrency=4, QUEUES={"narrow": {"MAX_WORKERS": 1}})
+    narrow = [answer.id for answer in enqueue_many([jobs.GateJob(gate="go on")] * 3, queue="narrow", priority=90)]
+    wait_until(lambda: ledger.count("enter") == 1)
+    all_settled(answer.id for answer in enqueue_many([jobs.NoteJob()] * 20))
+    assert ledger.count("enter") == 1
+    assert sorted(job(job_id).status for job_id in narrow) == [JobStatus.PENDING] * 2 + [JobStatus.PROCESSING]
+    ledger.open_gate("go on")
+    all_settled(narrow)
+
+
+def test_a_worker_with_named_queues_leaves_the_others_alone(start_worker: StartWorker, ledger: Ledger) -> None:
+    start_worker("mail", "reports")
+    other = enqueue(jobs.NoteJob(name="other")).id
+    all_settled([enqueue(jobs.NoteJob(name=queue), queue=queue).id for queue in ("mail", "reports")])
+    assert sorted(ledger.names()) == ["mail", "reports"]
+    assert job(other).status == JobStatus.PENDING
+
+
+def test_a_busy_worker_leaves_long_jobs_to_idle_ones(start_worker: StartWorker, ledger: Ledger) -> None:
+    for _ in range(3):
+        start_worker(concurrency=1)
+    ids = [answer.id for answer in enqueue_many([jobs.GateJob(gate="go on")] * 9)]
+    wait_until(lambda: ledger.count("enter") == 3, what="all three work")
+    assert not JobHot.objects.filter(status=JobStatus.FETCHED).exists(), "nobody holds what another could run"
+    ledger.open_gate("go on")
+    all_settled(ids)
+
+
+def test_async_jobs_behind_plain_ones_of_their_queue_do_not_wait_for_threads(
+    start_worker: StartWorker, ledger: Ledger
+) -> None:
+    start_worker(concurrency=1)
+    settled(enqueue(jobs.NoteJob()).id)
+    settled(enqueue(jobs.AsyncSleepJob()).id)
+    plain = [answer.id for answer in enqueue_many([jobs.GateJob(gate="go on")] * 5)]
+    wait_until(lambda: [entry.job for entry in ledger.entries("enter") if entry.job in plain])
+    assert settled(enqueue(jobs.AsyncSleepJob()).id).status == JobStatus.SUCCEEDED
+    ledger.open_gate("go on")
+    all_settled(plain)
+
+
+def test_priority_comes_before_age_and_age_before_chance(start_worker: StartWorker, ledger: Ledger) -> None:
+    for number, priority in enumerate((5, 10, 90, 10, 5, 90)):
+        enqueue(jobs.NoteJob(name=f"{priority}.{number}"), priority=priority, queue="ab"[number % 2])
+    worker = start_worker(concurrency=1, burst=True)
+    wait_until(lambda: worker.stop_requested)
+    assert ledger.names() == ["90.2", "90.5", "10.1", "10.3", "5.0", "5.4"]
+
+
+def test_strict_order_comes_before_priority(start_worker: StartWorker, ledger: Ledger) -> None:
+    for number, queue in enumerate(("low", "high", "low", "high")):
+        enqueue(jobs.NoteJob(name=f"{queue}.{number}"), queue=queue, priority=90 if queue == "low" else 1)
+    worker = start_worker("high", "low", concurrency=1, strict=True, burst=True)
+    wait_until(lambda: worker.stop_requested)
+    assert ledger.names() == ["high.1", "high.3", "low.0", "low.2"]
+
+
+def test_a_queue_that_is_met_for_the_first_time_is_worked_on_at_once(start_worker: StartWorker) -> None:
+    """No list of queues: a name that no table knew a moment ago does not wait for the next poll."""
+    start_worker(WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
+    settled(enqueue(jobs.NoteJob(), queue="first").id, 10)
+    for number in range(3):
+        settled(enqueue(jobs.NoteJob(), queue=f"new.{number}").id, 10)
+
+
+def test_resuming_wakes_a_worker_at_once(start_worker: StartWorker) -> None:
+    start_worker(WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
+    control.pause_queue("mail", by="grace")
+    settled(enqueue(jobs.NoteJob()).id, 10)
+    waiting = enqueue(jobs.NoteJob(), queue="mail").id
+    settled(enqueue(jobs.NoteJob()).id, 10)
+    assert job(waiting).status == JobStatus.PENDING
+    control.resume_queue("mail", by="grace")
+    settled(waiting, 10)
+
+
+def test_resurrecting_wakes_a_worker_at_once(start_worker: StartWorker, ledger: Ledger) -> None:
+    start_worker(WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
+    dead = settled(enqueue(jobs.FatalJob()).id, 10)
+    assert control.resurrect(dead.id, by="grace").applied == [dead.id]
+    wait_until(lambda: ledger.count() == 2, 10)
+    view = settled(dead.id, 10)
+    assert view.generation == 1
+    assert view.attempt == 1
