@@ -1,4 +1,4 @@
-"""The tables. Models describe them for migrations, admin and reads; only :mod:`chokaq_django.storage` writes job tables."""
+"""The tables, described for migrations, admin and reads; only :mod:`chokaq_django.storage` writes the job tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .queue import Queue
 __all__ = [
     "HISTOGRAM_BINS",
     "AuditEntry",
+    "BucketOutcome",
     "Circuit",
     "FailureReason",
     "JobArchive",
@@ -21,7 +22,6 @@ __all__ = [
     "JobTrash",
     "LeaderLease",
     "MetricBucket",
-    "BucketOutcome",
     "Queue",
     "Worker",
 ]

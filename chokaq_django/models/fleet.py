@@ -52,6 +52,9 @@ class LeaderLease(models.Model):
     class Meta:
         db_table = "chokaq_leader_lease"
 
+    def __str__(self) -> str:
+        return f"{self.name} held by {self.holder}"
+
 
 class Circuit(models.Model):
     """Shared circuit breaker of one type key. No row means closed."""

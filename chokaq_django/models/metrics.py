@@ -41,6 +41,9 @@ class MetricBucket(models.Model):
     class Meta:
         db_table = "chokaq_metric_bucket"
 
+    def __str__(self) -> str:
+        return f"{self.queue} {self.type} {self.at}"
+
 
 # Two histograms of plain counters: adding is then one statement on every engine, whoever writes.
 for _name in ("run", "wait"):

@@ -3,6 +3,7 @@
 import os
 
 import jobs as bodies
+
 from chokaq_django import Job, JobContext
 
 if os.environ.get("BENCH_ASYNC"):
