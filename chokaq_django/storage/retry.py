@@ -31,6 +31,8 @@ class Retrier:
     longest_pause: float = 1.0
     log_interval: float = 10.0
     sleep: Callable[[float], None] = time.sleep
+    errors: int = field(default=0, init=False)
+    """Transient errors so far."""
     _logged_at: float = field(default=float("-inf"), init=False)
     _unlogged: int = field(default=0, init=False)
 
@@ -52,6 +54,7 @@ class Retrier:
             attempt += 1
 
     def _log(self, error: BaseException, attempt: int) -> None:
+        self.errors += 1
         self._unlogged += 1
         now = time.monotonic()
         if now - self._logged_at < self.log_interval:

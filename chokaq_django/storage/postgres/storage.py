@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .claim import PostgresClaim
 from .enqueue import EnqueueStatements
-from .leases import PostgresLeases
+from .replies import PostgresReplies
 from .settle import PostgresSettle
 
 
-class PostgresStorage(EnqueueStatements, PostgresClaim, PostgresLeases, PostgresSettle):
+class PostgresStorage(EnqueueStatements, PostgresReplies, PostgresSettle):
     """PostgreSQL 14 and later, by psycopg 3."""
