@@ -7,6 +7,7 @@ import logging
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from chokaq_django.conf import get_options
@@ -85,6 +86,12 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{', '.join(ours)} and channel names do not go together: give queues with --queues to run jobs, or "
                 "channel names alone to run Channels' worker."
+            )
+        if not getattr(settings, "CHANNEL_LAYERS", None):
+            names = options["channels"]
+            raise CommandError(
+                f"{' '.join(names)}: bare names are channels, for Channels' worker, and there are no CHANNEL_LAYERS. "
+                f"To run the jobs of these queues: runworker --queues={','.join(names)}"
             )
         from channels import DEFAULT_CHANNEL_LAYER
         from channels.management.commands.runworker import Command as ChannelsCommand
