@@ -188,6 +188,10 @@ class Registry:
             return f"{name} was loaded again since this object was made; use the class of the reloaded module"
         if issubclass(cls, Job):
             return f'{name} has no type key: write class {cls.__name__}(Job, type="...")'
+        if cls.__module__ == "builtins":
+            return f"{cls.__name__} is not a job class: give an instance of one, such as SendReceiptJob(order_id=7)"
+        if hasattr(cls, "_meta"):
+            return f"{name} is a model, not a job: write a Job that holds its primary key and loads the object in run"
         return f'{name} is not a registered job type: call register({cls.__name__}, type="...") in the app\'s jobs.py'
 
 

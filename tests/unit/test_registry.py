@@ -149,6 +149,14 @@ def test_what_is_no_class(registry: Registry, thing: Any) -> None:
         registry.for_class(thing)
 
 
+def test_strings_and_models_are_told_what_to_give_instead(registry: Registry) -> None:
+    from django.contrib.auth.models import User
+
+    for cls, said in ((str, "str is not a job class"), (User, "a Job that holds its primary key")):
+        with pytest.raises(UnregisteredJobError, match=said):
+            registry.for_class(cls)
+
+
 def test_raw_handlers(registry: Registry) -> None:
     registry.register(Mail, type="legacy.mail")
     registry.raw_handler("legacy.*", queue="old", timeout=5)(take)
