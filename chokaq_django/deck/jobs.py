@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten_fieldsets, quote, unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -65,7 +65,7 @@ class JobAdmin(TableAdmin):
     worker = key_column("worker_id", gettext_lazy("worker"))
     idempotency = key_column("idempotency_key", gettext_lazy("idempotency key"))
     concurrency = key_column("concurrency_key", gettext_lazy("concurrency key"))
-    due_age = age_column("due_at", gettext_lazy("due"))
+    due_age = age_column("run_at", gettext_lazy("due"))
     created = moment_field("created_at", gettext_lazy("created"))
     due = moment_field("due_at", gettext_lazy("asked to run"))
     run = moment_field("run_at", gettext_lazy("claimable from"))
@@ -111,7 +111,11 @@ class JobAdmin(TableAdmin):
         if self.has_view_permission(request) and self.get_object(request, key) is None:
             place = self.place_of(key)
             if place != request.path:
-                self.message_user(request, _("The job is no longer where the link said: this is where it is now."))
+                if control.get(key) is None:
+                    said = _("There is no job with the id %(id)s, here or elsewhere.") % {"id": key}
+                    self.message_user(request, said, messages.WARNING)
+                else:
+                    self.message_user(request, _("The job is no longer where the link said: this is where it is now."))
                 return HttpResponseRedirect(place)
         return super().change_view(request, object_id, form_url, extra_context)
 

@@ -178,6 +178,7 @@ def test_an_address_leads_to_where_the_job_is_now(deck: Client) -> None:
         assert "this is where it is now" in response.content.decode()
     gone = deck.get(page_of(JobArchive(id="01AAAAAAAAAAAAAAAAAAAAAAAA")), follow=True)
     assert gone.redirect_chain[-1][0] == list_of("jobarchive")
+    assert "There is no job with the id 01AAAAAAAAAAAAAAAAAAAAAAAA" in gone.content.decode()
     assert deck.get(page_of(JobHot(id="nonsense"))).status_code == 302
 
 
