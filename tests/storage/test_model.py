@@ -35,7 +35,7 @@ from chokaq_django.storage import (
     get_storage,
     open_storage,
 )
-from chokaq_django.storage.contract import LiveRow, RescueAction
+from chokaq_django.storage.contract import LiveRow, QueueRow, RescueAction
 
 from .invariants import assert_one_place
 from .support import AWAITING, FETCHED, LOG, NOBODY, PENDING, PROCESSING, committed, new_job
@@ -129,6 +129,8 @@ class StorageMachine(RuleBasedStateMachine):
     def empty(self) -> None:
         for model in (JobHot, JobArchive, JobDLQ, Queue, MetricBucket):
             model._default_manager.all().delete()
+        for queue in QUEUES:
+            self.private.seed_queue(QueueRow(queue, False, True, None, None, None, None))
 
     def teardown(self) -> None:
         self.private.close()
@@ -190,6 +192,7 @@ class StorageMachine(RuleBasedStateMachine):
             blocked={blocked: 3600.0} if blocked else {},
         )  # fmt: skip
         claim = self.storages[worker].claim(request)
+        assert not claim.contended, "nobody else is at work here"
 
         due = [
             job for job in self.model.hot()
@@ -199,7 +202,8 @@ class StorageMachine(RuleBasedStateMachine):
         expected: list[Modelled] = []
         free = {queue: max(0, CAP - self.model.live(queue)) if start else 0 for queue in capped}
         for job in due:
-            if job.type != blocked and len(expected) < limit and free.get(job.queue, 1):
+            may_be_leased = job.type != blocked or job.late  # what will not run needs no leave to run
+            if may_be_leased and len(expected) < limit and free.get(job.queue, 1):
                 expected.append(job)
                 if job.queue in free:
                     free[job.queue] -= 1
@@ -317,6 +321,7 @@ class StorageMachine(RuleBasedStateMachine):
                 return True
             place = "archive" if kind is OutcomeKind.SUCCEEDED else "hot" if kind in BACK else "dlq"
             there = job.place == place and (place != "hot" or job.status == PENDING)
+            there = there or (kind in BACK and job.reason == FailureReason.CANCELLED)
             return None if there and job.claim_number == number else False
         if kind is OutcomeKind.SUCCEEDED:
             job.end("archive")
@@ -328,6 +333,9 @@ class StorageMachine(RuleBasedStateMachine):
             else:
                 job.attempt -= 1
                 job.snooze_count += kind is OutcomeKind.SNOOZED
+            if job.cancel_by:  # asked for too late for its worker: honoured when it would wait again
+                self.model.bury(job, FailureReason.CANCELLED)
+                return True
         else:
             assert made.reason is not None
             self.model.bury(job, made.reason)
@@ -408,7 +416,7 @@ class StorageMachine(RuleBasedStateMachine):
         self.model.paused ^= {queue}
         now = self.storages[WORKERS[1]].now()
         switch = {"is_paused": queue in self.model.paused, "updated_at": now}
-        Queue.objects.update_or_create(name=queue, defaults=switch)
+        Queue.objects.filter(name=queue).update(**switch)
 
     # -- crashes, recovery and time ------------------------------------------------------------------------------------
 

@@ -9,9 +9,11 @@ import pytest
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.models import BucketOutcome, JobDLQ, JobHot
 from chokaq_django.storage import OutcomeKind, Storage
+from chokaq_django.storage.contract import RescueAction
 
 from .invariants import assert_one_place
 from .support import (
+    LOG,
     NOBODY,
     PENDING,
     PROCESSING,
@@ -134,6 +136,48 @@ def test_a_fetched_job_that_was_cancelled_is_lost_to_its_worker(jobs: Jobs, stor
 def test_a_cancelled_job_frees_its_key(jobs: Jobs, storage: Storage) -> None:
     storage.cancel([jobs.one(idempotency_key="k")], "ada")
     assert storage.enqueue([new_job(idempotency_key="k")])[0].created
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.RETRY, OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED])
+def test_a_request_too_late_for_its_worker_is_honoured_all_the_same(
+    jobs: Jobs, storage: Storage, kind: OutcomeKind
+) -> None:
+    """The job ended before it heard of the request, and would wait to run again."""
+    asked, other = jobs.running(2)
+    storage.cancel([asked.id], "ada")
+    assert jobs.settle([asked, other], kind) == {asked.id, other.id}
+    stored = row(asked.id)
+    assert (stored["place"], stored["failure_reason"]) == ("dlq", FailureReason.CANCELLED)
+    assert stored["modified_by"] == "ada"
+    assert ids(jobs.take()) == [other.id]
+    assert_one_place(2)
+
+
+def test_a_request_for_a_job_that_succeeds_changes_nothing(jobs: Jobs, storage: Storage) -> None:
+    (job,) = jobs.running()
+    storage.cancel([job.id], "ada")
+    assert jobs.settle(job) == {job.id}
+    assert row(job.id)["place"] == "archive"
+
+
+@pytest.mark.parametrize("to", ["pending", "dlq"])
+def test_a_request_outlives_the_worker_that_should_have_heard_it(jobs: Jobs, storage: Storage, to: str) -> None:
+    (job,) = jobs.running()
+    storage.cancel([job.id], "ada")
+    (live,) = storage.live_rows()
+    assert storage.rescue([RescueAction(live, to, LOG, crashed=True, reason=FailureReason.ZOMBIE)]) == {job.id}
+    stored = row(job.id)
+    assert (stored["place"], stored["failure_reason"]) == ("dlq", FailureReason.CANCELLED)
+    assert stored["modified_by"] == "ada"
+
+
+def test_a_resurrected_job_is_free_of_old_requests(jobs: Jobs, storage: Storage) -> None:
+    (job,) = jobs.running()
+    storage.cancel([job.id], "ada")
+    jobs.settle(job, OutcomeKind.DEAD, reason=FailureReason.CANCELLED)
+    storage.resurrect([job.id], "ada")
+    (again,) = jobs.take()
+    assert storage.heartbeat(WORKER, [again.lease]).cancels == {}
 
 
 def test_cancel_and_start_race_for_each_job_once(jobs: Jobs) -> None:
