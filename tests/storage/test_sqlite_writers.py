@@ -173,6 +173,19 @@ def test_a_claim_answers_only_what_is_still_leased_when_it_reads(jobs: Jobs, oth
     assert row(taken)["place"] == "dlq"
 
 
+def test_jobs_that_a_claim_leased_and_could_not_read_come_with_the_next(
+    jobs: Jobs, other: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, added = Jobs(other), jobs.add(3)
+    with monkeypatch.context() as patched:
+        patched.setattr(other, "_leased", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            worker.take(2)
+    assert ids(worker.take(2)) == added[:2]
+    assert ids(worker.take(2)) == added[2:]
+    assert worker.take(2) == []
+
+
 # -- in memory ---------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from ...models.fields import from_db, to_text
 from ..columns import HOT, QUEUE
 from ..constrained import _levels, in_order
@@ -60,7 +62,14 @@ SELECT name FROM q WHERE name IS NOT NULL
 class ClaimStatements(SQLiteSession):
     """Claims. The constrained one is the portable one, behind the same look."""
 
+    def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
+        super().__init__(connection, private=private)
+        self._unread: list[int] = []
+        """Rows leased by a claim that then failed to read them."""
+
     def claim(self, request: ClaimRequest) -> Claim:
+        if self._unread:
+            return Claim(self._read(request))
         if request.capped or request.blocked or request.probing:
             pairs, next_due = self._look(request.queues)
             if not pairs:
@@ -71,13 +80,19 @@ class ClaimStatements(SQLiteSession):
         pairs, next_due = self._look(request.queues)
         if not pairs:
             return Claim([], next_due)
-        places = self._unit(lambda: self._lease_due(request, pairs))
-        # The rows are ours: they are read after the commit, when the file is free again for others.
-        jobs = self._single(lambda: self._leased(request.worker_id, places))
-        in_order(jobs, request)
-        if len(places) >= request.limit:
+        self._unread = self._unit(lambda: self._lease_due(request, pairs))
+        jobs = self._read(request)
+        if len(jobs) >= request.limit:
             return Claim(jobs)
         return Claim(jobs, self._single(lambda: self._next_due(self._pairs(request.queues))))
+
+    def _read(self, request: ClaimRequest) -> list[ClaimedJob]:
+        """The rows just leased: read after the commit, when the file is free again for others. Nobody else can lease
+        them, and this worker leases nothing before it has them."""
+        jobs = self._single(lambda: self._leased(request.worker_id, self._unread))
+        self._unread = []
+        in_order(jobs, request)
+        return jobs
 
     def _look(self, queues: Sequence[str]) -> tuple[list[Pair], float | None]:
         """The pairs that have due rows; if there are none, the seconds until the next row."""
