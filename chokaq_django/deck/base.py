@@ -183,6 +183,10 @@ def _as_action(verb: Verb) -> Callable[..., None]:
             text = _("At most %(count)d at once: narrow the list, or select fewer.") % {"count": MOST_AT_ONCE}
             model_admin.message_user(request, text, messages.ERROR)
             return
+        if not keys:
+            text = _("Nothing was done: what was selected is not in this list any more.")
+            model_admin.message_user(request, text, messages.WARNING)
+            return
         model_admin.tell(request, verb, verb.act(keys, request.user, "", {}))
 
     action.__name__ = verb.name

@@ -89,6 +89,13 @@ def test_a_job_that_moved_meanwhile(deck: Client) -> None:
     assert not AuditEntry.objects.exists()
 
 
+def test_a_selection_that_left_the_list(deck: Client) -> None:
+    gone = make.archived().pk
+    assert messages_of(run(deck, "jobhot", "cancel", [gone])) == [
+        "Nothing was done: what was selected is not in this list any more."
+    ]
+
+
 def test_whole_lists_are_bounded(deck: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MOST_AT_ONCE", 3)
     jobs = [make.hot(queue="mail").pk for _ in range(3)]
