@@ -51,6 +51,8 @@ class Breaker:
             if verdict is Verdict.SUCCESS and self._view.row(execution.job.type) is None:
                 return
         policy = self.policy(execution.type)
+        if policy is None and execution.is_probe:
+            policy = self._default  # the type had a circuit when this one opened, and now has none that could close it
         if policy is None:
             return
         key = execution.job.type

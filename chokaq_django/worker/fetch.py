@@ -230,12 +230,16 @@ class Fetcher(Service):
         if not start:
             # A cap counts leases: a capped queue is claimed into free slots only, never into the buffer.
             names = [name for name in names if name not in capped]
-        circuit = self._options.circuit
-        own = {t.key: (t.circuit.probes, float(t.circuit.probe_timeout)) for t in registry.types() if t.circuit}
         return ClaimRequest(
             self._plan.worker_id, names, limit, start, self._plan.strict, capped, self._circuits.blocked(),
-            self._circuits.probing(own, (circuit.probes, circuit.probe_timeout)),
+            {key: self._probes(key) for key in self._circuits.probing()},
         )  # fmt: skip
+
+    def _probes(self, type_key: str) -> tuple[int, float]:
+        """Probe permits of a type (or of an alias of it, or of what a raw handler matches) and seconds to hold one."""
+        job_type = registry.get(type_key)
+        policy = (job_type.circuit if job_type is not None else None) or self._options.circuit
+        return policy.probes, float(policy.probe_timeout)
 
     def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
         started: list[tuple[ClaimedJob, JobType]] = []
@@ -269,7 +273,8 @@ class Fetcher(Service):
         room = {False: self._threads.free(), True: self._loop.free()}
         chosen: list[tuple[ClaimedJob, JobType]] = []
         kept: list[ClaimedJob] = []
-        blocked = self._circuits.blocked()
+        # What is half open starts by a claim only, which hands out the permits.
+        blocked = {**dict.fromkeys(self._circuits.probing(), 0.0), **self._circuits.blocked()}
         for job in self._buffer:
             job_type = registry.get(job.type) or JobType(job.type, None)
             if job.type in blocked:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from ..conf import Options
@@ -120,9 +120,6 @@ class CircuitView:
         self._rows = {row.type: row for row in rows}
         self._read_at = time.monotonic()
 
-    def update(self, rows: Sequence[CircuitRow]) -> None:
-        self._rows = {**self._rows, **{row.type: row for row in rows}}
-
     def row(self, type_key: str) -> CircuitRow | None:
         return self._rows.get(type_key)
 
@@ -140,17 +137,15 @@ class CircuitView:
                 blocked[type_key] = until - now
         return blocked
 
-    def probing(
-        self, policies: Mapping[str, tuple[int, float]], default: tuple[int, float]
-    ) -> dict[str, tuple[int, float]]:
-        """Type key -> (probe permits, seconds a probe may take), for circuits that are half open or due to be."""
+    def probing(self) -> list[str]:
+        """Type keys whose circuits are half open or due to be."""
         passed = time.monotonic() - self._read_at
-        return {
-            row.type: policies.get(row.type, default)
+        return [
+            row.type
             for row in self._rows.values()
             if not row.forced
             and (row.state == Circuit.HALF_OPEN or (row.state == Circuit.OPEN and row.reopens_in <= passed))
-        }
+        ]
 
     def unknown_type(self, type_key: str) -> tuple[float, float]:
         """Note that no code here knows the type: (seconds it has been unknown, seconds to leave its jobs alone)."""

@@ -7,7 +7,7 @@ from django.db import OperationalError
 from chokaq_django import CircuitPolicy, Job, JobContext, enqueue_many
 from chokaq_django.conf import get_options
 from chokaq_django.models import Circuit
-from chokaq_django.storage import Storage, open_storage
+from chokaq_django.storage import Storage, get_storage, open_storage
 from chokaq_django.storage.contract import CircuitReport
 from chokaq_django.worker.breaker import Breaker
 from chokaq_django.worker.views import CircuitView
@@ -16,7 +16,7 @@ from .. import jobs
 from ..helpers import wait_until
 from ..ledger import Ledger, gate_is_open
 from .conftest import StartWorker
-from .support import all_settled, committed
+from .support import all_settled, committed, store_raw
 
 pytestmark = committed
 
@@ -26,6 +26,19 @@ POLICY = CircuitPolicy(failures=2, window=60, break_=0.2, probe_timeout=60)
 
 class AtomicTripJob(Job, type="test.atomic_trip", atomic=True, max_attempts=1, circuit=POLICY):
     """Fails until its gate opens."""
+
+    gate: str
+
+    def run(self, ctx: JobContext) -> None:
+        if not gate_is_open(self.gate):
+            raise jobs.TestError("shut")
+
+
+class TwoProbesJob(
+    Job, type="test.two_probes", aliases=["test.two_probes_once"], max_attempts=1,
+    circuit=CircuitPolicy(failures=2, window=60, break_=0.2, probes=2, probe_timeout=60),
+):  # fmt: skip
+    """Fails until its gate opens; two successes close its circuit."""
 
     gate: str
 
@@ -48,6 +61,24 @@ def test_a_probe_that_is_atomic_closes_the_circuit(start_worker: StartWorker, le
     ledger.open_gate("mended")
     all_settled(answer.id for answer in enqueue_many([AtomicTripJob(gate="mended")] * 4))
     assert not Circuit.objects.exclude(state=Circuit.CLOSED).exists()
+
+
+def test_a_circuit_of_an_alias_closes_by_the_policy_of_its_type(start_worker: StartWorker, ledger: Ledger) -> None:
+    start_worker(concurrency=2)
+    old = "test.two_probes_once"
+    all_settled(store_raw(old, '{"gate":"mended"}', max_attempts=1) for _ in range(2))
+    wait_until(lambda: Circuit.objects.filter(pk=old, state=Circuit.OPEN).exists())
+    ledger.open_gate("mended")
+    all_settled([store_raw(old, '{"gate":"mended"}') for _ in range(5)])
+    assert Circuit.objects.get(pk=old).state == Circuit.CLOSED
+
+
+def test_a_circuit_closes_although_its_type_has_none_any_more(start_worker: StartWorker) -> None:
+    now = get_storage().now()
+    Circuit.objects.create(type="test.fail", state=Circuit.OPEN, opened_at=now, open_until=now, updated_at=now)
+    start_worker(concurrency=2)
+    all_settled(answer.id for answer in enqueue_many([jobs.FailJob(times=0)] * 3))
+    assert Circuit.objects.get(pk="test.fail").state == Circuit.CLOSED
 
 
 def test_what_could_not_be_reported_is_reported_with_the_next_batch() -> None:

@@ -163,20 +163,19 @@ def test_an_open_circuit_blocks_until_it_may_be_probed(clock: Clock) -> None:
     circuits = CircuitView()
     circuits.replace([circuit(Circuit.OPEN, 10.0)])
     assert circuits.blocked() == {"a": 10.0}
-    assert circuits.probing({}, (1, 30.0)) == {}
+    assert circuits.probing() == []
     clock.now += 9
     assert circuits.blocked() == {"a": 1.0}
     clock.now += 1
     assert circuits.blocked() == {}
-    assert circuits.probing({}, (1, 30.0)) == {"a": (1, 30.0)}
-    assert circuits.probing({"a": (3, 5.0)}, (1, 30.0)) == {"a": (3, 5.0)}
+    assert circuits.probing() == ["a"]
 
 
 def test_a_half_open_circuit_is_probed_and_a_closed_one_runs_free(clock: Clock) -> None:
     circuits = CircuitView()
     circuits.replace([circuit(Circuit.HALF_OPEN), circuit(Circuit.CLOSED, key="b")])
     assert circuits.blocked() == {}
-    assert circuits.probing({}, (2, 30.0)) == {"a": (2, 30.0)}
+    assert circuits.probing() == ["a"]
 
 
 def test_a_forced_circuit_blocks_and_is_never_probed(clock: Clock) -> None:
@@ -184,7 +183,7 @@ def test_a_forced_circuit_blocks_and_is_never_probed(clock: Clock) -> None:
     circuits.replace([circuit(Circuit.OPEN, 0.0, forced=True)])
     clock.now += 1_000
     assert set(circuits.blocked()) == {"a"}
-    assert circuits.probing({}, (1, 30.0)) == {}
+    assert circuits.probing() == []
 
 
 def test_an_unknown_type_is_left_alone_for_longer_and_longer(clock: Clock) -> None:
