@@ -32,6 +32,13 @@ def append_attempt(log_text: str, entry: Mapping[str, Any]) -> str:
     """
     entries = read_attempts(log_text)[-(KEPT - 1) :]
     entries.append(_capped({str(key): _storable(value, _TEXT_LIMIT) for key, value in entry.items()}))
+    try:
+        return _as_text(entries)
+    except (ValueError, RecursionError):  # earlier entries that no code of ours wrote
+        return _as_text(entries[-1:])
+
+
+def _as_text(entries: list[dict[str, Any]]) -> str:
     return json.dumps(entries, ensure_ascii=False, separators=(",", ":"))
 
 

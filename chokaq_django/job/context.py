@@ -9,7 +9,7 @@ from collections.abc import Mapping, MutableMapping
 from datetime import datetime
 from typing import Any, NoReturn, Protocol
 
-from .durations import Duration, to_seconds
+from .durations import LONGEST_DELAY, Duration, to_seconds
 from .failures import CancelReason, JobCancelled, Snooze
 
 __all__ = ["ContextHost", "JobContext", "current_context", "reset_current", "set_current"]
@@ -165,6 +165,8 @@ class JobContext:
             seconds = to_seconds(delay, zero=True)
         except (TypeError, ValueError) as error:
             raise type(error)(f"snooze(): delay {error}") from None
+        if seconds > LONGEST_DELAY:
+            raise ValueError(f"snooze(): delay must be at most 100 years, got {delay!r}")
         raise Snooze(seconds)
 
     def _cancel(self, reason: CancelReason) -> None:

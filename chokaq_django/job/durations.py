@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 
-__all__ = ["Duration", "to_seconds"]
+__all__ = ["LONGEST_DELAY", "Duration", "to_seconds"]
 
 Duration = timedelta | int | float
+
+LONGEST_DELAY = 100 * 365.25 * 86400.0
+"""Seconds from now that every engine can still add to its clock: 100 years."""
 
 
 def to_seconds(value: object, *, zero: bool = False) -> float:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from .durations import to_seconds
+from .durations import LONGEST_DELAY, to_seconds
 
 __all__ = [
     "EnvelopeError",
@@ -155,6 +155,6 @@ def clean_delay(value: object, field: str) -> timedelta | None:
         seconds = to_seconds(value, zero=True)
     except (TypeError, ValueError) as error:
         raise EnvelopeError(field, str(error)) from None
-    if seconds > 100 * 365.25 * 86400:
+    if seconds > LONGEST_DELAY:
         raise EnvelopeError(field, f"must be at most 100 years, got {value!r}")
     return timedelta(seconds=seconds)

@@ -167,21 +167,25 @@ def is_fatal(exc: BaseException, job_type: JobType | None = None) -> bool:
     ``retry_on`` on the type, everything it does not list is fatal and what it lists is not, unless ``fatal`` has it.
     A ``ThrottledError`` asks for another attempt and is fatal only when ``fatal`` says so.
     """
+    kind = type(exc)  # not isinstance, which asks the exception itself for its __class__
     if job_type is not None:
-        if job_type.fatal and isinstance(exc, job_type.fatal):
+        if job_type.fatal and issubclass(kind, job_type.fatal):
             return True
-        if isinstance(exc, ThrottledError):
+        if issubclass(kind, ThrottledError):
             return False
         if job_type.retry_on:
-            return not isinstance(exc, job_type.retry_on)
-    return isinstance(exc, _FATAL_BY_DEFAULT)
+            return not issubclass(kind, job_type.retry_on)
+    return issubclass(kind, _FATAL_BY_DEFAULT)
 
 
 def retry_after(exc: BaseException) -> float | None:
     """Seconds that a throttled error asks to wait, at least 0; None when it asks for nothing usable."""
-    if not isinstance(exc, ThrottledError):
+    if not issubclass(type(exc), ThrottledError):
         return None
-    value = exc.retry_after
+    try:
+        value: object = exc.retry_after  # type: ignore[attr-defined]
+    except BaseException:  # noqa: BLE001 - a subclass may compute it; the job was throttled all the same
+        return None
     if isinstance(value, timedelta):
         return max(value.total_seconds(), 0.0)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -225,8 +229,10 @@ def safe_text(text: str, limit: int | None = None) -> str:
 def _safe_middle(text: str, limit: int) -> str:
     """Like ``safe_text``, but cuts the middle: a traceback's end says what happened, its beginning where."""
     length = len(text)
+    if length > 2 * limit:
+        text = text[:limit] + text[-limit:]  # escaping only lengthens: no more than this can be kept
     text = _UNSTORABLE.sub(_escape, text)
-    if len(text) <= limit:
+    if length <= limit and len(text) <= limit:
         return text
     mark = f"\n… [truncated, {length:,} characters] …\n"
     head = limit // 4
@@ -256,18 +262,26 @@ def describe(exc: BaseException) -> ErrorInfo:
         details = (
             f"{_frames_only(exc)}{name}: {message}\n<the traceback could not be formatted: {type(error).__name__}>"
         )
-    return ErrorInfo(name, message, _safe_middle(details, DETAILS_LIMIT), safe_text(_own_frame(exc.__traceback__), 500))
+    return ErrorInfo(name, message, _safe_middle(details, DETAILS_LIMIT), safe_text(_own_frame(_traceback(exc)), 500))
+
+
+def _traceback(exc: BaseException) -> TracebackType | None:
+    # Past a property that a class may put in its place.
+    return vars(BaseException)["__traceback__"].__get__(exc)  # type: ignore[no-any-return]
 
 
 def _frames_only(exc: BaseException) -> str:
     try:
-        return "".join(traceback.format_tb(exc.__traceback__))
+        return "".join(traceback.format_tb(_traceback(exc)))
     except BaseException:  # noqa: BLE001 - source lines may be unreadable; the rest of the description still stands
         return ""
 
 
 def _type_name(cls: type[BaseException]) -> str:
-    module, name = str(cls.__module__), str(cls.__qualname__)
+    try:
+        module, name = str(cls.__module__), str(cls.__qualname__)
+    except BaseException:  # noqa: BLE001 - a metaclass may answer for both
+        module, name = "builtins", str(type.__dict__["__name__"].__get__(cls))
     return safe_text(name if module in ("builtins", "__main__") else f"{module}.{name}", TYPE_LIMIT)
 
 

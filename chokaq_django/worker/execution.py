@@ -209,11 +209,11 @@ class Execution:
 
     # -- values that the database refuses -----------------------------------------------------------------------------
 
-    def unstorable_result(self, error: Exception) -> str:
+    def unstorable_result(self, error: BaseException) -> str:
         """The marker stored in place of a result that has no JSON form."""
         log_event(
             logger, logging.WARNING, Event.RESULT_NOT_STORED,
-            "The result of job %s (%s) cannot be stored: %s", self.job.id, self.job.type, error,
+            "The result of job %s (%s) cannot be stored: %s", self.job.id, self.job.type, describe(error).message,
         )  # fmt: skip
         return '{"$unstorable": true}'
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, cast
 
 from ..conf import Options
 from ..job.attempts import append_attempt
 from ..job.codec import encode_result
 from ..job.definition import UNSET
+from ..job.durations import LONGEST_DELAY, to_seconds
 from ..job.failures import (
     CancelReason,
     ErrorInfo,
@@ -19,11 +21,14 @@ from ..job.failures import (
     is_fatal,
     retry_after,
 )
+from ..observability.events import Event, log_event
 from ..storage import Outcome, OutcomeKind
 from .execution import Verdict
 
 if TYPE_CHECKING:
     from .execution import Execution
+
+logger = logging.getLogger("chokaq.worker.outcomes")
 
 CANCELLED_BY = {
     CancelReason.OPERATOR: FailureReason.CANCELLED,
@@ -48,7 +53,7 @@ class OutcomeTable:
         if result is not None:
             try:
                 stored = encode_result(result)
-            except Exception as error:  # noqa: BLE001 - whatever a result's own methods raise, the job has succeeded
+            except BaseException as error:  # noqa: BLE001 - whatever its own methods raise, the job has succeeded
                 stored = execution.unstorable_result(error)
         outcome = self._outcome(execution, OutcomeKind.SUCCEEDED)
         outcome.result = stored
@@ -69,9 +74,21 @@ class OutcomeTable:
     # -- everything else -----------------------------------------------------------------------------------------------
 
     def failed(self, execution: Execution, error: BaseException) -> Outcome:
-        """The handler raised, or was stopped."""
-        if isinstance(error, Snooze):
-            return self._snoozed(execution, error)
+        """The handler raised, or was stopped. Never raises: an error that cannot be judged is a fatal one."""
+        try:
+            return self._failed(execution, error)
+        except BaseException as trouble:  # noqa: BLE001 - code of the job's own runs here: without an outcome it would hang
+            execution.verdict = Verdict.FATAL
+            info, why = describe(error), describe(trouble)
+            message = f"{info.message} (judging this error failed: {why.type}: {why.message})"
+            details = f"{info.details}\n\nJudging this error failed:\n{why.details}"
+            return self._dead(
+                execution, FailureReason.FATAL_ERROR, ErrorInfo(info.type, message, details, info.frame)
+            )  # fmt: skip
+
+    def _failed(self, execution: Execution, error: BaseException) -> Outcome:
+        if issubclass(type(error), Snooze):
+            return self._snoozed(execution, cast("Snooze", error))
         reason = execution.ctx.cancel_reason
         if reason is CancelReason.SHUTDOWN:
             return self.interrupted(execution)
@@ -93,7 +110,7 @@ class OutcomeTable:
         execution.verdict = Verdict.FAILURE if reason is CancelReason.TIMEOUT else Verdict.NEUTRAL
         message = self._stop_message(execution, reason)
         info = ErrorInfo(reason.value.capitalize(), message, message, "")
-        if error is not None and isinstance(error, Exception):
+        if error is not None and issubclass(type(error), Exception):
             described = describe(error)
             info = ErrorInfo(described.type, message, f"{message}\n\n{described.details}", described.frame)
         if reason is CancelReason.TIMEOUT and execution.type.on_timeout == "retry":
@@ -150,7 +167,7 @@ class OutcomeTable:
         if is_fatal(error, execution.type):
             execution.verdict = Verdict.FATAL
             return self._dead(execution, FailureReason.FATAL_ERROR, info)
-        throttled = isinstance(error, ThrottledError)
+        throttled = issubclass(type(error), ThrottledError)
         execution.verdict = Verdict.NEUTRAL if throttled else Verdict.FAILURE
         exhausted = FailureReason.THROTTLED if throttled else FailureReason.MAX_RETRIES_EXCEEDED
         return self._retry_or_bury(execution, info, retry_after(error), exhausted)
@@ -161,8 +178,7 @@ class OutcomeTable:
         job, retry = execution.job, self._options.retry
         if job.attempt >= job.max_attempts:
             return self._dead(execution, exhausted, info)
-        backoff = execution.type.backoff or retry.backoff
-        delay = min(asked, retry.max_delay) if asked is not None else backoff.delay(job.attempt)
+        delay = min(asked, retry.max_delay) if asked is not None else self._backoff(execution)
         own_age = execution.type.max_age
         max_age = retry.max_age if own_age is UNSET else own_age
         if max_age is not None and execution.age() + delay > max_age:
@@ -172,6 +188,20 @@ class OutcomeTable:
         outcome.error_type, outcome.error_details = info.type, info.message
         outcome.attempt_log = self._log(execution, "failed", outcome.duration_ms, info)
         return outcome
+
+    def _backoff(self, execution: Execution) -> float:
+        """Seconds by the type's own backoff, or by the settings' where that has no usable answer."""
+        own, attempt = execution.type.backoff, execution.job.attempt
+        if own is not None:
+            try:
+                return min(to_seconds(own.delay(attempt), zero=True), LONGEST_DELAY)
+            except Exception as error:  # noqa: BLE001 - it may be code of the project's
+                log_event(
+                    logger, logging.WARNING, Event.BACKOFF_FAILED,
+                    "The backoff of %s has no usable delay after attempt %d; the settings' is taken: %s",
+                    execution.job.type, attempt, describe(error).message, exc_info=error,
+                )  # fmt: skip
+        return self._options.retry.backoff.delay(attempt)
 
     def _dead(self, execution: Execution, reason: FailureReason, info: ErrorInfo) -> Outcome:
         outcome = self._outcome(execution, OutcomeKind.DEAD)

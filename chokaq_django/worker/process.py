@@ -42,6 +42,8 @@ from .watchdog import RELAXED, Watchdog
 
 logger = logging.getLogger("chokaq.worker")
 
+MOST_LOST_LOOPS = 3
+"""Event loops blocked by their handlers after which the process should be replaced."""
 WAITS_AGAIN = (OutcomeKind.RETRY, OutcomeKind.SNOOZED)
 
 
@@ -271,7 +273,7 @@ class WorkerProcess:
             self._settler.put(execution, self._table.stopped(execution, reason, None))
         slots = self._loop if execution.type.is_async else self._threads
         slots.written_off(execution)
-        if self._threads.lost >= max(2, self._threads.size):
+        if self._threads.lost >= max(2, self._threads.size) or self._loop.lost >= MOST_LOST_LOOPS:
             self.request_stop(recycle=True)
 
     def _settled_atomic(self, execution: Execution, outcome: Outcome, applied: bool) -> None:

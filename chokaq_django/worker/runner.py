@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -28,6 +29,7 @@ from .slots import interrupt_thread
 logger = logging.getLogger("chokaq.worker.run")
 
 HOUSEKEEPING = 30.0
+TIDY_LIMIT = 5.0
 FRESH = 1.0
 """Seconds for which the connections of a slot need no second look before its next job."""
 
@@ -156,6 +158,15 @@ class Runner:
 
     async def run_async(self, execution: Execution) -> None:
         """Run an ``async def`` handler in the calling task. Never raises."""
+        try:
+            await self._run_async(execution)
+        except BaseException as error:
+            if execution.phase is Phase.ENDED:
+                raise
+            if execution.end():
+                self._finish(execution, error)
+
+    async def _run_async(self, execution: Execution) -> None:
         job = self._decoded(execution)
         if job is None:
             return
@@ -182,7 +193,9 @@ class Runner:
     async def _tidy_connections(self) -> None:
         """In the thread in which ``sync_to_async`` runs the ORM for async handlers."""
         self._housekeeping_at = time.monotonic() + HOUSEKEEPING
-        await sync_to_async(tidy_connections)()
+        tidying = asyncio.ensure_future(sync_to_async(tidy_connections)())
+        # A job whose own call stands still in that thread must not keep the places of all others.
+        await asyncio.wait({tidying}, timeout=TIDY_LIMIT)
 
     # -- the handler inside its middleware ---------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 
 from ..job.failures import JobInterrupted
+from ..observability.events import Event, log_event
 from .connections import tidy_connections
 from .execution import Execution, Phase
 
@@ -146,27 +147,41 @@ class LoopSlots:
         self, size: int, run: Callable[[Execution], asyncio.Future[None] | object], freed: Callable[[], None]
     ) -> None:
         self.size = size
+        self.lost = 0
+        """Loops given up since the process started."""
         self._run = run
         self._freed = freed
-        self._outstanding = 0
         self._lock = threading.Lock()
+        self._places: dict[Execution, asyncio.AbstractEventLoop] = {}
+        """Where each execution runs that holds a slot."""
+        self._unheard: set[Execution] = set()
+        """Told to stop, and the loop has not come to tell them yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: set[asyncio.AbstractEventLoop] = set()
 
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
+        """The current loop; the caller holds the lock."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, args=(self._loop,), name="chokaq-async", daemon=True).start()
         return self._loop
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.run_forever()
+        while loop not in self._over:
+            try:
+                loop.run_forever()
+            except BaseException:
+                # SystemExit in a task or callback of user code goes through the loop, which is not its to end.
+                logger.warning("User code tried to end the event loop, which goes on", exc_info=True)
+        self._over.discard(loop)
         loop.close()
 
     def submit(self, executions: Sequence[Execution]) -> None:
         with self._lock:
-            self._outstanding += len(executions)
-        self._ensure_loop().call_soon_threadsafe(self._spawn, executions)
+            loop = self._ensure_loop()
+            self._places.update(dict.fromkeys(executions, loop))
+        loop.call_soon_threadsafe(self._spawn, executions)
 
     def _spawn(self, executions: Sequence[Execution]) -> None:
         for execution in executions:
@@ -176,9 +191,16 @@ class LoopSlots:
 
     async def _one(self, execution: Execution) -> None:
         loop, task = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task())
+        if self._places.get(execution) is not loop:
+            return  # this loop stood still, and another one took it over
+
+        def stop() -> None:
+            self._unheard.discard(execution)
+            task.cancel()
 
         def interrupt() -> None:
-            loop.call_soon_threadsafe(task.cancel)
+            self._unheard.add(execution)
+            loop.call_soon_threadsafe(stop)
 
         execution.interrupt = interrupt
         try:
@@ -189,7 +211,7 @@ class LoopSlots:
             logger.exception("Job %s ended in an unexpected way", execution.job.id)
         finally:
             if execution.phase is not Phase.ABANDONED:
-                self._done()
+                self._done(execution)
 
     def close(self) -> None:
         loop, self._loop = self._loop, None
@@ -198,27 +220,60 @@ class LoopSlots:
 
     async def _end(self) -> None:
         for task in self._tasks:
-            task.cancel()
+            task.get_loop().call_soon_threadsafe(task.cancel)
         # In the thread in which async handlers have used the ORM.
         await sync_to_async(connections.close_all)()
-        asyncio.get_running_loop().stop()
+        self._stop_here()
 
-    def _done(self) -> None:
+    async def _retire(self) -> None:
+        """The end of a loop that was replaced: with the last of its tasks."""
+        own = asyncio.all_tasks() - {asyncio.current_task()}
+        if own:
+            await asyncio.wait(own)
+        self._stop_here()
+
+    def _stop_here(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._over.add(loop)
+        loop.stop()
+
+    def _done(self, execution: Execution) -> None:
         with self._lock:
-            self._outstanding -= 1
+            self._unheard.discard(execution)
+            if self._places.pop(execution, None) is None:
+                return
         self._freed()
 
     def free(self) -> int:
-        return self.size - self._outstanding
+        return self.size - len(self._places)
 
     def waiting(self) -> int:
         return 0
 
     def busy(self) -> int:
-        return self._outstanding
+        return len(self._places)
 
     def resize(self, size: int) -> None:
         self.size = size
 
     def written_off(self, execution: Execution) -> None:
-        self._done()
+        if execution in self._unheard:
+            # In all its grace the loop did not come to cancel its task: a handler blocks it, and all others with it.
+            self._replace(self._places.get(execution))
+        self._done(execution)
+
+    def _replace(self, blocked: asyncio.AbstractEventLoop | None) -> None:
+        """Go on with a new loop, to which everything moves that has not begun."""
+        with self._lock:
+            if blocked is None or blocked is not self._loop:
+                return
+            self._loop = None
+            self.lost += 1
+            moved = [e for e, loop in self._places.items() if loop is blocked and e.phase is Phase.WAITING]
+        log_event(
+            logger, logging.WARNING, Event.LOOP_REPLACED,
+            "An async handler blocks the event loop: a new loop takes its place, and %d jobs that wait", len(moved),
+        )  # fmt: skip
+        asyncio.run_coroutine_threadsafe(self._retire(), blocked)
+        if moved:
+            self.submit(moved)
