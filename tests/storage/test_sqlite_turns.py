@@ -90,11 +90,11 @@ def test_one_that_takes_the_lock_again_stands_behind_those_who_wait() -> None:
 
 def test_a_turn_ends_with_an_error_too() -> None:
     turns = Turns()
-    for turn in (turns.taken, turns.worked):
-        with pytest.raises(ValueError, match="broken"), turn():
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken"), turns.taken:
             raise ValueError("broken")
-        with turn():
-            pass
+        with pytest.raises(ValueError, match="broken"), turns.worked():
+            raise ValueError("broken")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_a_caller_writes_while_a_worker_rests(clock: Clock, monkeypatch: pytest.
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert resting.wait(10)
-    with turns.taken():
+    with turns.taken:
         order.append("caller")
     go_on.set()
     thread.join(10)
@@ -183,7 +183,7 @@ def test_a_caller_writes_while_a_worker_rests(clock: Clock, monkeypatch: pytest.
 def test_a_caller_does_not_rest(clock: Clock) -> None:
     turns = Turns()
     write(turns, clock, 0.010)
-    with turns.taken():
+    with turns.taken:
         assert clock.slept == []
 
 

@@ -52,9 +52,8 @@ _SLOT = re.compile(r"%%|%s|%\((?:now|after)\)s")
 ROWS = "rowid IN (SELECT value FROM json_each(%s))"
 
 
-def as_json(value: Any) -> str:
-    """Compact JSON for ``json_each``. Text stays text: a lone surrogate is refused when the parameter is bound."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+as_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Compact JSON for ``json_each``. Text stays text: a lone surrogate is refused when the parameter is bound."""
 
 
 class SQLiteSession(SQLStorage):
@@ -169,7 +168,7 @@ class SQLiteSession(SQLStorage):
             return work()
 
         def turn() -> T:
-            with self._turns.taken():
+            with self._turns.taken:
                 return work()
 
         return self._retrier.run(turn)
@@ -177,7 +176,7 @@ class SQLiteSession(SQLStorage):
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         if not self.private:
-            with self._turns.taken(), self._began_by_caller():
+            with self._turns.taken, self._began_by_caller():
                 yield
             return
         with self._turns.worked() as writing, self.connection.wrap_database_errors:
@@ -243,11 +242,12 @@ def bound(sql: str, params: Sequence[Any], mark: str) -> tuple[str, Sequence[Any
     if slots is None:
         return text, params
     now = dt.datetime.now(dt.UTC)
+    now_text = to_text(now)
     given = iter(params)
     values: list[Any] = []
     for slot in slots:
         if slot == _NOW:
-            values.append(to_text(now))
+            values.append(now_text)
         elif slot == _AFTER:
             values.append(to_text(later(now, next(given))))
         else:

@@ -27,7 +27,7 @@ MEMORY = 0.1
 
 
 class FairLock:
-    """A lock that is given to those who wait in the order of their arrival."""
+    """A lock that is given to those who wait in the order of their arrival. ``with`` takes it."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -47,6 +47,12 @@ class FairLock:
         except BaseException:
             self._give_up(ticket)
             raise
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
     def _give_up(self, ticket: threading.Lock) -> None:
         """An exception (Ctrl-C) came while waiting: leave the line, or pass the turn on if it has just come."""
@@ -68,38 +74,26 @@ class Turns:
     """The turns of one database file in this process."""
 
     def __init__(self) -> None:
-        self._turn = FairLock()
+        self.taken = FairLock()
+        """A turn for the caller's own connection: it waits for its turn and rests for nobody."""
         self._worker = FairLock()
         self._rest_until = 0.0
         self._crowd = 0.0
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """A turn for the caller's own connection: it waits for its turn and rests for nobody."""
-        self._turn.acquire()
-        try:
-            yield
-        finally:
-            self._turn.release()
-
-    @contextmanager
     def worked(self) -> Iterator[Writing]:
         """A turn for a worker's connection, after the rest that the last one left. Who writes says so on the value."""
         # While this thread rests, callers in this process may write: it holds its place in the workers' line only.
-        self._worker.acquire()
-        try:
+        with self._worker:
             pause = self._rest_until - time.monotonic()
             if pause > 0:
                 time.sleep(pause)
-            self._turn.acquire()
             writing = Writing()
             try:
-                yield writing
+                with self.taken:
+                    yield writing
             finally:
-                self._turn.release()
                 self._rest_after(writing)
-        finally:
-            self._worker.release()
 
     def _rest_after(self, writing: Writing) -> None:
         self._crowd += MEMORY * (writing.waited - self._crowd)
