@@ -36,6 +36,8 @@ SHORT = 0.005
 MEDIUM = 0.05
 """Seconds: jobs shorter than this on average are leased ahead."""
 RUN_AHEAD = 0.03
+PEEK = 1.0
+"""Seconds between looks for jobs of a kind that a queue had not lately."""
 LOOK_PAST = 20
 """Jobs of a kind without a free slot to hold while looking for jobs of the other kind behind them."""
 LATELY = 60.0
@@ -97,6 +99,9 @@ class Fetcher(Service):
         self.paused = False
         self._kinds = frozenset(job_type.is_async for job_type in registry.types() if job_type.handler is not None)
         """What this code has handlers of: False stands for threads, True for the event loop."""
+        self._peek_at = 0.0
+        self._peeked = False
+        """The claim under way is such a look."""
         self._had: dict[str, dict[bool, float]] = {}
         """Queue -> kind -> when it last had a job of that kind."""
 
@@ -144,6 +149,7 @@ class Fetcher(Service):
         names: Sequence[str] = self._queues.claimable()
         if not names:
             return self._nothing(fresh, None)
+        self._peeked = False
         names, limit, start = self._room(names)
         if limit <= 0:
             self._backlog = True  # nobody looked: the next free slot does
@@ -156,7 +162,7 @@ class Fetcher(Service):
         self._backlog = len(claim.jobs) >= limit
         if claim.contended:
             return random.uniform(0.005, 0.02)
-        if claim.deferred or self._backlog:
+        if claim.deferred or self._backlog or (claim.jobs and not start):
             return 0.0
         return self._idle_pause(claim.next_due) if claim.jobs else self._nothing(fresh, claim.next_due)
 
@@ -180,12 +186,23 @@ class Fetcher(Service):
         if not kinds:
             return names, 0, False
         if len(kinds) == 1:
-            return names, *self._room_of(next(iter(kinds)))
+            kind = next(iter(kinds))
+            if self._free(kind) > 0 or not self._peeks():
+                return names, *self._room_of(kind)
         batch, held = self._options.worker.fetch_batch, len(self._buffer)
         self._low = 0
         if min(free.values()) > held:
             return names, min(batch, min(free.values()) - held), True
-        return names, min(batch, LOOK_PAST, max(free.values())) - held, False
+        return names, min(batch, LOOK_PAST) - held, False
+
+    def _peeks(self) -> bool:
+        """Whether it is time to look past jobs of a kind without a free slot for one of the other kind, which has room:
+        a queue may have more kinds of jobs than it had lately."""
+        now = time.monotonic()
+        if len(self._kinds) < 2 or now < self._peek_at or max(self._threads.free(), self._loop.free()) <= 0:
+            return False
+        self._peek_at, self._peeked = now + PEEK, True
+        return True
 
     def _room_of(self, kind: bool) -> tuple[int, bool]:
         """The same where all jobs are of one kind."""
@@ -206,8 +223,11 @@ class Fetcher(Service):
         since = time.monotonic() - LATELY
         found: set[bool] = set()
         for name in names:
-            found |= {kind for kind, at in self._had.get(name, {}).items() if at > since} or self._kinds
+            found |= self._had_since(since, name) or self._kinds
         return found
+
+    def _had_since(self, since: float, name: str) -> set[bool]:
+        return {kind for kind, at in self._had.get(name, {}).items() if at > since}
 
     def _ahead(self) -> int:
         """Jobs to start beyond the free slots; only short ones, by time and not by number."""
@@ -244,6 +264,8 @@ class Fetcher(Service):
     def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
         started: list[tuple[ClaimedJob, JobType]] = []
         now = time.monotonic()
+        peeked = self._peeked
+        new = {job.queue for job in jobs if not self._had_since(now - LATELY, job.queue)}
         if len(self._had) > QUEUES_KEPT:
             self._had.clear()
         for job in jobs:
@@ -254,6 +276,9 @@ class Fetcher(Service):
                 self._expired(job)
             elif job_type is None or job_type.handler is None:
                 self._unknown(job)
+            elif job.status == 1 and (peeked or job.queue in new) and self._free(job_type.is_async) <= 0:
+                # Only a look at what kinds of jobs there are: those without a free slot go back at once.
+                self._released(job.lease, 0.0)
             elif job.status == 1:
                 self._buffer.append(job)
             else:

@@ -42,8 +42,13 @@ def keep_open(type_key: str = TRIP, hours: int = 1) -> None:
     assert Circuit.objects.filter(pk=type_key, state=Circuit.OPEN).update(open_until=until)
 
 
-def let_it_be_probed(type_key: str = TRIP) -> None:
+def let_it_be_probed(*workers: Worker, type_key: str = TRIP) -> None:
+    """The break is over. What was put off until its end is due now, as it would be without our hand on the clock, and
+    the workers know (they would put it off again)."""
     keep_open(type_key, hours=-1)
+    for worker in workers:
+        wait_until(lambda worker=worker: type_key not in worker._circuits.blocked())  # type: ignore[misc]
+    JobHot.objects.filter(type=type_key, status=JobStatus.PENDING).update(run_at=F("due_at"))
 
 
 def test_five_failures_over_two_processes_open_it_and_a_probe_closes_it(
@@ -70,9 +75,7 @@ def test_five_failures_over_two_processes_open_it_and_a_probe_closes_it(
     assert all(row.due_at == row.created_at for row in rows), "they keep what they asked for"
     assert ledger.names().count("") == 5
     ledger.open_gate("mended")
-    # What was put off until the circuit may be probed is due now, as it would be without our hand on the clock.
-    rows.update(run_at=F("due_at"))
-    let_it_be_probed()
+    let_it_be_probed(*workers)
     views = all_settled(waiting, 30)
     assert {view.status for view in views} == {JobStatus.SUCCEEDED}
     assert {view.attempt for view in views} == {1}
@@ -105,7 +108,7 @@ def test_only_one_probe_runs_at_a_time(start_worker: StartWorker, ledger: Ledger
     wait_open(*workers, type_key=gated)
     many = [jobs.GatedTripJob(gate="mended", wait="probe")] * 5
     ids = [answer.id for queue in ("one", "two") for answer in enqueue_many(many, queue=queue)]
-    let_it_be_probed(gated)
+    let_it_be_probed(*workers, type_key=gated)
     wait_until(lambda: ledger.count("enter") == 1, what="a probe runs")
     assert state(gated) == Circuit.HALF_OPEN
     # Other work goes past it, in both processes, for longer than the view of the circuits is fresh.
@@ -135,7 +138,7 @@ def test_a_type_without_a_circuit_never_opens_one(start_worker: StartWorker) -> 
 
 
 def test_buffered_jobs_of_a_circuit_that_opens_are_given_back(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker(concurrency=1, WORKER={"PREFETCH": 10})
+    worker = start_worker(concurrency=1, WORKER={"PREFETCH": 10})
     blocker = enqueue(jobs.GateJob(gate="go on"), priority=90).id
     wait_until(lambda: ledger.count("enter") == 1)
     ids = [answer.id for answer in enqueue_many([jobs.TripJob(gate="mended")] * 9)]
@@ -149,6 +152,5 @@ def test_buffered_jobs_of_a_circuit_that_opens_are_given_back(start_worker: Star
     assert 0 < len(left) <= 4
     assert {job(job_id).attempt for job_id in left} == {0}
     ledger.open_gate("mended")
-    JobHot.objects.update(run_at=F("due_at"))
-    let_it_be_probed()
+    let_it_be_probed(worker)
     all_settled(ids, 30)

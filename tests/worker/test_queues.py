@@ -105,7 +105,8 @@ def test_a_busy_worker_leaves_long_jobs_to_idle_ones(start_worker: StartWorker, 
         start_worker(concurrency=1)
     ids = [answer.id for answer in enqueue_many([jobs.GateJob(gate="go on")] * 9)]
     wait_until(lambda: ledger.count("enter") == 3, what="all three work")
-    assert not JobHot.objects.filter(status=JobStatus.FETCHED).exists(), "nobody holds what another could run"
+    fetched = JobHot.objects.filter(status=JobStatus.FETCHED)
+    wait_until(lambda: not fetched.exists(), what="nobody holds what another could run")
     ledger.open_gate("go on")
     all_settled(ids)
 
@@ -123,19 +124,37 @@ def test_async_jobs_behind_plain_ones_of_their_queue_do_not_wait_for_threads(
     all_settled(plain)
 
 
+def hold_the_thread(ledger: Ledger, *queues: str) -> str:
+    """Keeps the worker's only thread busy once it knows these queues, so that what is enqueued now waits together."""
+    for queue in queues:
+        settled(enqueue(jobs.SleepJob(seconds=0), queue=queue).id)
+    before = ledger.count("enter")
+    held = enqueue(jobs.GateJob(gate="go on"), queue=queues[0]).id
+    wait_until(lambda: ledger.count("enter") > before)
+    return held
+
+
 def test_priority_comes_before_age_and_age_before_chance(start_worker: StartWorker, ledger: Ledger) -> None:
-    for number, priority in enumerate((5, 10, 90, 10, 5, 90)):
-        enqueue(jobs.NoteJob(name=f"{priority}.{number}"), priority=priority, queue="ab"[number % 2])
-    worker = start_worker(concurrency=1, burst=True)
-    wait_until(lambda: worker.stop_requested)
+    start_worker(concurrency=1)
+    hold_the_thread(ledger, "a", "b")
+    ids = [
+        enqueue(jobs.NoteJob(name=f"{priority}.{number}"), priority=priority, queue="ab"[number % 2]).id
+        for number, priority in enumerate((5, 10, 90, 10, 5, 90))
+    ]
+    ledger.open_gate("go on")
+    all_settled(ids)
     assert ledger.names() == ["90.2", "90.5", "10.1", "10.3", "5.0", "5.4"]
 
 
 def test_strict_order_comes_before_priority(start_worker: StartWorker, ledger: Ledger) -> None:
-    for number, queue in enumerate(("low", "high", "low", "high")):
-        enqueue(jobs.NoteJob(name=f"{queue}.{number}"), queue=queue, priority=90 if queue == "low" else 1)
-    worker = start_worker("high", "low", concurrency=1, strict=True, burst=True)
-    wait_until(lambda: worker.stop_requested)
+    start_worker("high", "low", concurrency=1, strict=True)
+    hold_the_thread(ledger, "high", "low")
+    ids = [
+        enqueue(jobs.NoteJob(name=f"{queue}.{number}"), queue=queue, priority=90 if queue == "low" else 1).id
+        for number, queue in enumerate(("low", "high", "low", "high"))
+    ]
+    ledger.open_gate("go on")
+    all_settled(ids)
     assert ledger.names() == ["high.1", "high.3", "low.0", "low.2"]
 
 
