@@ -7,13 +7,14 @@ ones included: a plan made while the table was empty must not read all of it onc
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from chokaq_django.storage import ClaimedJob, ClaimRequest, Lease, OutcomeKind, open_storage
 from chokaq_django.storage.columns import BASE_COLUMNS
@@ -141,7 +142,7 @@ def ready(request: pytest.FixtureRequest, watched: Watched) -> Callable[[], Watc
         for _ in range(10):  # five custom plans, then the server may keep a generic one
             use_all(watched.storage)
         # Not TRUNCATE: it would have the statements planned anew.
-        execute(f"DELETE FROM {HOT}")
+        execute(f"DELETE FROM {HOT}")  # noqa: S608
         execute("DELETE FROM chokaq_queue")
 
     def make_ready() -> Watched:
@@ -268,6 +269,48 @@ def test_a_capped_queue_is_counted_by_its_live_rows(ready: Callable[[], Watched]
     assert sum(job.queue == "q0" for job in answers[0].jobs) == 3
     assert len(answers[0].jobs) == 20
     assert_near(plans, rows=4 * PAIRS + 4 * 20 + 40, buffers=5_000)
+
+
+@pytest.fixture
+def old_snapshot() -> Iterator[Callable[[], None]]:
+    """Call it to hold a snapshot: from then on no dead row can be removed."""
+    other = connections.create_connection("default")
+    other.inc_thread_sharing()
+
+    def hold() -> None:
+        other.set_autocommit(False)
+        with other.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute(f"SELECT count(*) FROM {HOT}")  # noqa: S608
+
+    yield hold
+    other.close()
+
+
+def test_dead_rows_under_an_old_snapshot_are_walked_over_once_a_second(
+    watched: Watched, old_snapshot: Callable[[], None]
+) -> None:
+    fill(150_000, run_at="now() - interval '1 hour' + i * interval '1 microsecond'")
+    old_snapshot()
+    execute(f"DELETE FROM {HOT}")  # noqa: S608
+    fill(2_000, run_at="now() - interval '1 second' + i * interval '1 microsecond'", first=200_000)
+    watched.watch()
+    costs = []
+    for _ in range(30):
+        answers: list[Any] = []
+        plans = watched.of(lambda storage, a=answers: a.append(claim(storage, 10)))
+        assert len(answers[0].jobs) == 10
+        assert [job.priority for job in answers[0].jobs] == [30] * 10
+        costs.append(sum(plan.buffers for plan in plans))
+    assert costs[0] > 30_000, "finding the pairs walks over the dead entries"
+    assert sorted(costs)[len(costs) // 2] < 2_000, "known pairs do not"
+    # A pair that nobody knew is found within a second.
+    watched.storage.enqueue([new_job(queue="q1", priority=99)])
+    seen: list[int] = []
+    deadline = time.monotonic() + 10
+    while 99 not in seen:
+        assert time.monotonic() < deadline
+        seen += [job.priority for job in claim(watched.storage, 1).jobs]
 
 
 def test_retention_reads_what_it_deletes(ready: Callable[[], Watched]) -> None:

@@ -282,10 +282,12 @@ _NEXT = (
     f"SELECT h.priority FROM {HOT} h WHERE h.queue = p.queue AND h.status = 0 AND h.priority < p.priority "
     "ORDER BY h.priority DESC LIMIT 1"
 )
+OPEN = f"NOT EXISTS (SELECT 1 FROM {QUEUE} s WHERE s.name = {{}} AND (s.is_paused OR NOT s.is_active))"
+"""That a queue is neither paused nor hidden."""
 PAIRS = (
     f"WITH RECURSIVE p(queue, ord, priority) AS ("
     f"SELECT q.queue, q.ord, ({_FIRST}) FROM unnest(%(queues)s::varchar[]) WITH ORDINALITY q(queue, ord) "
-    f"WHERE NOT EXISTS (SELECT 1 FROM {QUEUE} s WHERE s.name = q.queue AND (s.is_paused OR NOT s.is_active)) "
+    f"WHERE {OPEN.format('q.queue')} "
     f"UNION ALL SELECT p.queue, p.ord, ({_NEXT}) FROM p WHERE p.priority IS NOT NULL)"
 )
 """A loose index scan: the priorities present in each open queue, by one seek each."""
