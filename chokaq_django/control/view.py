@@ -14,9 +14,10 @@ from django.db.models import Value
 from ..job.attempts import read_attempts
 from ..models import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus
 
-__all__ = ["JobView", "Location", "dead_status", "find_job"]
+__all__ = ["JobView", "Location", "dead_status", "find_job", "known"]
 
 T = TypeVar("T", list[Any], dict[str, Any])
+V = TypeVar("V", bound=enum.Enum)
 
 
 class Location(enum.StrEnum):
@@ -39,12 +40,12 @@ class JobView:
     """A job as it was when it was read. Times are aware, in UTC; ``duration_ms`` and ``wait_ms`` in milliseconds.
 
     ``payload`` and ``result`` are JSON text. ``attempts`` are the last executions, oldest first. What the job's table
-    does not have is None.
+    does not have is None. A ``status`` or ``failure_reason`` that only newer code knows is its plain number.
     """
 
     id: str
     location: Location
-    status: JobStatus
+    status: JobStatus | int
     queue: str
     type: str
     schema_version: int
@@ -86,7 +87,7 @@ class JobView:
     result: str | None = None
 
     # dead
-    failure_reason: FailureReason | None = None
+    failure_reason: FailureReason | int | None = None
     error_type: str | None = None
     error_details: str | None = None
     fingerprint: str | None = None
@@ -103,10 +104,18 @@ _PLAIN = tuple(field.name for field in fields(JobView) if field.name not in _PAR
 def dead_status(reason: int) -> JobStatus:
     """The status shown for a job in the DLQ: it follows from the failure reason."""
     return {
-        FailureReason.CANCELLED: JobStatus.CANCELLED,
-        FailureReason.ZOMBIE: JobStatus.ZOMBIE,
-        FailureReason.EXPIRED: JobStatus.EXPIRED,
-    }.get(FailureReason(reason), JobStatus.FAILED)
+        int(FailureReason.CANCELLED): JobStatus.CANCELLED,
+        int(FailureReason.ZOMBIE): JobStatus.ZOMBIE,
+        int(FailureReason.EXPIRED): JobStatus.EXPIRED,
+    }.get(reason, JobStatus.FAILED)
+
+
+def known(values: type[V], number: int) -> V | int:
+    """``number`` as one of ``values``; as it is when newer code, or nobody, knows what it means."""
+    try:
+        return values(number)
+    except ValueError:
+        return number
 
 
 def find_job(job_id: str, alias: str) -> JobView | None:
@@ -137,15 +146,15 @@ def _view(row: JobBase, location: Location) -> JobView:
         tags=tuple(str(tag) for tag in _parsed(row.tags, list)),
         headers=_parsed(row.headers, dict),
         attempts=tuple(read_attempts(row.attempt_log)),
-        failure_reason=None if reason is None else FailureReason(reason),
+        failure_reason=None if reason is None else known(FailureReason, reason),
         **plain,
     )
 
 
-def _status(row: JobBase) -> JobStatus:
+def _status(row: JobBase) -> JobStatus | int:
     if isinstance(row, JobDLQ):
         return dead_status(row.failure_reason)
-    return JobStatus(row.status) if isinstance(row, JobHot) else JobStatus.SUCCEEDED
+    return known(JobStatus, row.status) if isinstance(row, JobHot) else JobStatus.SUCCEEDED
 
 
 def _parsed(text: str, kind: type[T]) -> T:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from ..control.view import known
 from ..models import JobStatus
 from .text import EMPTY, badge, duration, json_list, moment, pretty_json, short_moment, timedelta_text
 
@@ -48,8 +49,10 @@ _TONES = {
 
 def status_badge(status: int, label: object = None) -> SafeString:
     """A job's status as a badge; ``label`` says it more precisely."""
-    known = JobStatus(status)
-    return badge(known.label if label is None else label, _TONES[known])
+    name = known(JobStatus, status)
+    if not isinstance(name, JobStatus):
+        return badge(_("Unknown (%(number)d)") % {"number": status}, "bad")
+    return badge(name.label if label is None else label, _TONES[name])
 
 
 def text_column(name: str, label: Any) -> Field:

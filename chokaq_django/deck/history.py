@@ -9,7 +9,7 @@ from typing import Any
 from ..conf import get_options
 from ..job.attempts import read_attempts
 from ..models import AuditEntry, FailureReason
-from .text import duration, moment
+from .text import duration, moment, shown
 
 __all__ = ["Attempt", "attempts_of", "audit_of"]
 
@@ -37,19 +37,19 @@ def attempts_of(log_text: str) -> list[Attempt]:
 
 
 def _attempt(entry: dict[str, Any]) -> Attempt:
-    outcome = str(entry.get("outcome", ""))
+    outcome = shown(entry.get("outcome", ""))
     milliseconds = entry.get("duration_ms")
     lines = entry.get("log")
     return Attempt(
-        number=str(entry.get("attempt", "?")),
+        number=shown(entry.get("attempt", "?")),
         outcome=outcome,
         tone=_tone(outcome),
-        worker=str(entry.get("worker") or ""),
+        worker=shown(entry.get("worker") or ""),
         started=moment(_time(entry.get("started"))),
         took=duration(milliseconds) if isinstance(milliseconds, int) else "",
-        error_type=str(entry.get("error_type") or ""),
-        error=str(entry.get("traceback") or entry.get("message") or ""),
-        log="\n".join(map(str, lines)) if isinstance(lines, list) else "",
+        error_type=shown(entry.get("error_type") or ""),
+        error=shown(entry.get("traceback") or entry.get("message") or ""),
+        log="\n".join(map(shown, lines)) if isinstance(lines, list) else "",
     )
 
 

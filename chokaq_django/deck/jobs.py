@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 
 from .. import control
 from ..control import Location
-from ..control.view import dead_status
+from ..control.view import dead_status, known
 from ..models import FailureReason, JobStatus
 from .base import TableAdmin, Verb
 from .columns import (
@@ -256,7 +256,8 @@ class DeadJobAdmin(JobAdmin):
 
     @admin.display(description=gettext_lazy("reason"))
     def reason(self, obj: Any) -> str:
-        return FailureReason(obj.failure_reason).label
+        reason = known(FailureReason, obj.failure_reason)
+        return reason.label if isinstance(reason, FailureReason) else _("Unknown (%(number)d)") % {"number": reason}
 
     @admin.display(description=gettext_lazy("status"))
     def status_and_reason(self, obj: Any) -> SafeString:

@@ -14,7 +14,20 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-__all__ = ["EMPTY", "badge", "code", "duration", "json_list", "moment", "pretty_json", "short_moment", "timedelta_text"]
+from ..job.failures import safe_text
+
+__all__ = [
+    "EMPTY",
+    "badge",
+    "code",
+    "duration",
+    "json_list",
+    "moment",
+    "pretty_json",
+    "short_moment",
+    "shown",
+    "timedelta_text",
+]
 
 EMPTY = "-"
 SHOWN_CHARACTERS = 100_000
@@ -47,6 +60,8 @@ def duration(milliseconds: int | None) -> str:
     """A measured time."""
     if milliseconds is None:
         return EMPTY
+    if abs(milliseconds) >= 2**63:
+        return EMPTY  # no column holds it: somebody's text in an attempt log
     return f"{milliseconds / 1000:.2f} s" if 1_000 <= milliseconds < 10_000 else timedelta_text(milliseconds / 1000)
 
 
@@ -121,4 +136,12 @@ def json_list(text: str) -> list[str]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    return [str(item) for item in value] if isinstance(value, list) else []
+    return [shown(item) for item in value] if isinstance(value, list) else []
+
+
+def shown(value: object) -> str:
+    """A value out of stored JSON as text that a page can hold: JSON may spell lone surrogates, UTF-8 may not."""
+    try:
+        return safe_text(str(value))
+    except RecursionError:
+        return EMPTY

@@ -114,6 +114,7 @@ class Scanner:
     def __init__(self, options: Options, clock: Clock, storage: Storage) -> None:
         self.clock, self.storage, self.options = clock, storage, options
         self.woken = 0
+        self.crashed: list[str] = []
         self.hearts: list[Callable[[], object]] = []
         self.restart("rescuer")
 
@@ -123,7 +124,9 @@ class Scanner:
         queues = QueueView(self.options, [])
         queues.refresh(self.storage, force=True)
         steadiness = Steadiness(gap=TIMEOUT / 2)
-        self.rescuer = Rescuer(self.options, worker_id, lambda: self.storage, queues, steadiness, self._woke)
+        self.rescuer = Rescuer(
+            self.options, worker_id, lambda: self.storage, queues, steadiness, self._woke, self.crashed.append
+        )
 
     def _woke(self) -> None:
         self.woken += 1
@@ -160,7 +163,7 @@ def scanner(clock: Clock, settings: Settings) -> Scanner:
     return Scanner(get_options(), clock, get_storage())
 
 
-def status(job_id: str) -> JobStatus:
+def status(job_id: str) -> int:
     return job(job_id).status
 
 
@@ -175,6 +178,7 @@ class TestJudgement:
         view = job(job_id)
         assert view.status == JobStatus.ZOMBIE
         assert view.failure_reason is FailureReason.ZOMBIE
+        assert scanner.crashed == ["test.note"], "a crash is a failure for the circuit"
         assert view.crash_count == 1
         assert "dead" in (view.error_details or "")
         assert [entry["outcome"] for entry in view.attempts] == ["crashed"]

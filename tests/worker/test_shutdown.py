@@ -102,7 +102,7 @@ def test_jobs_started_ahead_of_a_slot_are_handed_back_unconsumed(start_worker: S
     stop = Stop(worker)
     wait_until(
         lambda: {job(job_id).status for job_id in later} == {JobStatus.PENDING},
-        what=f"they are handed back; they are {[job(job_id).status.label for job_id in later]}",
+        what=f"they are handed back; they are {[job(job_id).status for job_id in later]}",
     )
     assert {(job(job_id).attempt, job(job_id).crash_count) for job_id in later} == {(0, 0)}
     ledger.open_gate("end")
