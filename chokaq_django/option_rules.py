@@ -196,7 +196,6 @@ SECTIONS: Mapping[str, tuple[type[Any], Mapping[str, Check]]] = {
             "ARCHIVE": _optional(to_seconds),
             "DLQ": _optional(to_seconds),
             "DLQ_BY_REASON": _by_reason,
-            "TRASH": _optional(to_seconds),
             "BUCKETS": _optional(to_seconds),
         },
     ),
@@ -211,6 +210,5 @@ TOP: Mapping[str, Check] = {
     "DATABASE": _alias,
     "PRESET": _one_of("chokaq", "nexjob"),
     "MAX_PAYLOAD_BYTES": positive_int,
-    "REQUIRE_REGISTERED_TYPES": _flag,
     "MIDDLEWARE": _paths,
 }

@@ -96,7 +96,6 @@ class RetentionOptions:
     dlq_by_reason: Mapping[FailureReason, float | None] = field(
         default_factory=lambda: MappingProxyType({FailureReason.EXPIRED: 7 * DAY})
     )
-    trash: float | None = 7 * DAY
     buckets: float | None = 30 * DAY
 
 
@@ -117,7 +116,6 @@ class Options:
     database: str = "default"
     preset: Literal["chokaq", "nexjob"] = "chokaq"
     max_payload_bytes: int = 1_000_000
-    require_registered_types: bool = True
     middleware: tuple[str, ...] = ()
     worker: WorkerOptions = field(default_factory=WorkerOptions)
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)

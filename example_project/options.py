@@ -30,7 +30,6 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
             "DATABASE": env.str,
             "PRESET": env.str,
             "MAX_PAYLOAD_BYTES": env.int,
-            "REQUIRE_REGISTERED_TYPES": env.bool,
             "MIDDLEWARE": env.list,
             "QUEUES": env.json,
         },
@@ -85,7 +84,6 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
             "ARCHIVE": optional(env.float),
             "DLQ": optional(env.float),
             "DLQ_BY_REASON": env.json,
-            "TRASH": optional(env.float),
             "BUCKETS": optional(env.float),
         },
     }

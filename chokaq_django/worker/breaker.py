@@ -55,17 +55,24 @@ class Breaker:
             policy = self._default  # the type had a circuit when this one opened, and now has none that could close it
         if policy is None:
             return
-        key = execution.job.type
         with self._lock:
-            report = self._reports.get(key)
-            if report is None:
-                report = self._reports[key] = CircuitReport(key, policy)
+            report = self._report(execution.job.type, policy)
             if verdict is Verdict.SUCCESS:
                 report.successes += 1
             elif verdict is not Verdict.NEUTRAL:
                 report.failures += 1
             if execution.is_probe:
                 report.probes[execution.job.id] = None if verdict is Verdict.NEUTRAL else verdict is Verdict.SUCCESS
+
+    def crashed(self, job_type: JobType, key: str) -> None:
+        """A worker died while it ran a job of the type stored as ``key``: a failure."""
+        policy = self.policy(job_type)
+        if policy is not None:
+            with self._lock:
+                self._report(key, policy).failures += 1
+
+    def _report(self, key: str, policy: CircuitPolicy) -> CircuitReport:
+        return self._reports.setdefault(key, CircuitReport(key, policy))
 
     def flush(self, storage: Storage) -> bool:
         """Write what was counted; True when a circuit closed, so that its jobs may be claimed."""

@@ -96,7 +96,6 @@ class Fetcher(Service):
         """Woken by a notice that named no queue: what it is about may be news to the queue view."""
         self._look_again = False
         self._active_at = time.monotonic()
-        self.paused = False
         self._kinds = frozenset(job_type.is_async for job_type in registry.types() if job_type.handler is not None)
         """What this code has handlers of: False stands for threads, True for the event loop."""
         self._peek_at = 0.0
@@ -139,8 +138,6 @@ class Fetcher(Service):
 
     def _round(self, storage: Storage) -> float:
         """Fill slots and buffer once; seconds to wait, at most, before the next round."""
-        if self.paused:
-            return self._options.worker.poll_interval
         if self._buffer:
             self._start_buffered(storage)
         fresh = self._queues.refresh(storage, force=self._look_again)

@@ -118,7 +118,9 @@ class WorkerProcess:
             options, self.id, self._open, self._live_executions, self._lost, self._steadiness.wrote
         )
         self._watchdog = Watchdog(self._live_executions, self._written_off, worker.cancel_grace)
-        self._rescuer = Rescuer(options, self.id, self._open, self._queues, self._steadiness, waker.set)
+        self._rescuer = Rescuer(
+            options, self.id, self._open, self._queues, self._steadiness, waker.set, self._crashed
+        )  # fmt: skip
         self._registrar = Registrar(
             options.recovery.worker_timeout, self._open, self._describe, self._obey, self._steadiness.wrote
         )
@@ -309,6 +311,10 @@ class WorkerProcess:
         kind = outcome.kind
         if kind is OutcomeKind.SUCCEEDED:
             self.counts.succeeded += 1
+            log_event(
+                logger, logging.DEBUG, Event.JOB_SUCCEEDED, "Job %s (%s) succeeded in %d ms",
+                outcome.id, outcome.type, outcome.duration_ms,
+            )  # fmt: skip
             self._send(signals.job_succeeded, execution)
         elif kind is OutcomeKind.RETRY:
             self.counts.retried += 1
@@ -321,10 +327,18 @@ class WorkerProcess:
         elif outcome.reason is not None:
             self.counts.failed += 1
             log_event(
-                logger, logging.WARNING, Event.JOB_BURIED, "Job %s (%s) is dead: %s, attempt %d of %d",
-                outcome.id, outcome.type, outcome.reason.label, execution.job.attempt, execution.job.max_attempts,
+                logger, logging.WARNING, Event.JOB_BURIED, "Job %s (%s) is dead: %s (%s), attempt %d of %d",
+                outcome.id, outcome.type, outcome.reason.label, outcome.error_type, execution.job.attempt,
+                execution.job.max_attempts,
             )  # fmt: skip
             self._send(signals.job_buried, execution, reason=outcome.reason, error=outcome.error_details)
+
+    def _crashed(self, type_key: str) -> None:
+        """A job of this type took its worker with it, or died with it."""
+        job_type = registry.get(type_key)
+        if job_type is not None:
+            self._breaker.crashed(job_type, type_key)
+            self._settler.wake()
 
     def _send(self, signal: Any, execution: Execution, **more: Any) -> None:
         if signal.receivers:

@@ -92,10 +92,11 @@ class Rescuer(Service):
         queues: QueueView,
         steadiness: Steadiness,
         woke: Callable[[], None],
+        crashed: Callable[[str], None],
     ) -> None:
         super().__init__()
         self._options, self._worker_id, self._open, self._queues = options, worker_id, open_storage, queues
-        self._steadiness, self._woke = steadiness, woke
+        self._steadiness, self._woke, self._crashed = steadiness, woke, crashed
         self._storage: Storage | None = None
         self._rows, self._workers = Sightings(), Sightings()
         self._leading = False
@@ -204,6 +205,8 @@ class Rescuer(Service):
                     logger, logging.WARNING, Event.RESCUED,
                     "Job %s (%s) of worker %s %s", action.row.id, action.row.type, action.row.worker_id, where,
                 )  # fmt: skip
+                if action.crashed:
+                    self._crashed(action.row.type)
         if applied:
             self._woke()
 

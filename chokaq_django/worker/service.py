@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
 
 from django.db import connections
 
@@ -32,8 +31,6 @@ class Service:
         self._thread: threading.Thread | None = None
         self.failures = 0
         """Steps that failed in a row."""
-        self.last_ok = time.monotonic()
-        """When a step last ended well, by this process's monotonic clock."""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=f"chokaq-{self.name}", daemon=True)
@@ -109,4 +106,3 @@ class Service:
                 "The %s loop works again after %d failures", self.name, self.failures,
             )  # fmt: skip
             self.failures = 0
-        self.last_ok = time.monotonic()

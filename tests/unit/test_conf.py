@@ -33,7 +33,7 @@ def problems_of(raw: object) -> list[str]:
 def test_defaults(raw: object) -> None:
     options = parsed(raw)
     assert (options.database, options.preset, options.max_payload_bytes) == ("default", "chokaq", 1_000_000)
-    assert (options.require_registered_types, options.middleware, dict(options.queues)) == (True, (), {})
+    assert (options.middleware, dict(options.queues)) == ((), {})
     assert dataclasses.astuple(options.worker) == (
         10, 100, 1, "auto", 200, 500, "auto", None, 1.0, 5.0, 30.0, 5.0, None, None,
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_defaults(raw: object) -> None:
         1,
         30,
     )
-    assert (options.retention.archive, options.retention.dlq, options.retention.trash) == (30 * DAY, None, 7 * DAY)
+    assert (options.retention.archive, options.retention.dlq) == (30 * DAY, None)
     assert options.retention.dlq_by_reason == {FailureReason.EXPIRED: 7 * DAY}
     assert not options.strict_queue_order
 
@@ -61,7 +61,7 @@ def test_the_nexjob_preset() -> None:
     assert options.retry.backoff.delay(9) >= 9**4 + 15
     assert (options.worker.poll_interval, options.execution.heartbeat_max) == (15.0, 30.0)
     assert (options.recovery.worker_timeout, options.recovery.zombie_timeout) == (90.0, 300.0)
-    assert (options.retention.archive, options.retention.dlq, options.retention.trash) == (7 * DAY, 30 * DAY, 7 * DAY)
+    assert (options.retention.archive, options.retention.dlq) == (7 * DAY, 30 * DAY)
     assert options.strict_queue_order
     assert parsed({"PRESET": "nexjob", "RETRY": {"MAX_ATTEMPTS": 2}}).retry.max_attempts == 2
 
@@ -71,7 +71,6 @@ def test_what_is_set_wins() -> None:
         {
             "DATABASE": "jobs",
             "MAX_PAYLOAD_BYTES": 5000,
-            "REQUIRE_REGISTERED_TYPES": False,
             "MIDDLEWARE": ["a.b", "c.d"],
             "WORKER": {"CONCURRENCY": 20, "PREFETCH": 0, "MAX_JOBS": 5, "POLL_INTERVAL": 10, "SHUTDOWN_GRACE": 0},
             "EXECUTION": {"TIMEOUT": timedelta(hours=1), "CANCEL_ON_HEARTBEAT_FAILURE": True},
@@ -120,7 +119,7 @@ def test_what_is_set_wins() -> None:
         ({"PRESET": "nexjobs"}, "must be 'chokaq' or 'nexjob', got 'nexjobs' (did you mean 'nexjob'?)"),
         ({"MAX_PAYLOAD_BYTES": 0}, "must be at least 1, got 0"),
         ({"MAX_PAYLOAD_BYTES": "1MB"}, "must be an integer, got '1MB'"),
-        ({"REQUIRE_REGISTERED_TYPES": 1}, "must be True or False, got 1"),
+        ({"EXECUTION": {"CANCEL_ON_HEARTBEAT_FAILURE": 1}}, "must be True or False, got 1"),
         ({"MIDDLEWARE": "a.b"}, "must be a list of dotted paths"),
         ({"MIDDLEWARE": ["ab"]}, "must be a list of dotted paths"),
         ({"WORKER": {"CONCURRENCY": 0}}, "must be at least 1"),

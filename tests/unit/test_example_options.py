@@ -17,7 +17,6 @@ from ..helpers import ROOT
 TEXTS = {
     "DATABASE": "other",
     "PRESET": "nexjob",
-    "REQUIRE_REGISTERED_TYPES": "false",
     "MIDDLEWARE": "shop.middleware.tenant,shop.middleware.audit",
     "QUEUES": '{"reports": {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 3600}}',
     "WAKE_UP": "poll",
