@@ -7,6 +7,7 @@ and whole operations where its own form is faster.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -111,9 +112,12 @@ class Engine(Storage):
         self.connection = connection
         self.private = private
         self.alias = connection.alias
-        self._shard = secrets.token_hex(4)
-        """Shard of the metric buckets that this object writes outside of a worker's settle."""
         self._retrier = Retrier(self._is_transient, self._recover)
+
+    @functools.cached_property
+    def _shard(self) -> str:
+        """Shard of the metric buckets that this object writes outside of a worker's settle."""
+        return secrets.token_hex(4)
 
     @abstractmethod
     def _is_transient(self, error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 from django.db import connections
@@ -33,13 +34,17 @@ def open_storage(alias: str | None = None) -> Storage:
 
 
 def _storage(connection: BaseDatabaseWrapper, *, private: bool) -> Storage:
-    try:
-        _, module, name = ENGINES[connection.vendor]
-    except KeyError:
+    if connection.vendor not in ENGINES:
         supported = ", ".join(name for name, _, _ in ENGINES.values())
         raise StorageError(
             f"Jobs cannot be stored in the database {connection.alias!r}: its engine {connection.display_name} is not "
             f"supported. Supported engines: {supported}. Name a job database with CHOKAQ['DATABASE']."
-        ) from None
+        )
+    return _engine(connection.vendor)(connection, private=private)  # type: ignore[call-arg]
+
+
+@functools.cache
+def _engine(vendor: str) -> type[Storage]:
+    _, module, name = ENGINES[vendor]
     engine: type[Storage] = getattr(importlib.import_module(module, __package__), name)
-    return engine(connection, private=private)  # type: ignore[call-arg]
+    return engine
