@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from .job.signals import job_started as job_started
     from .job.signals import job_succeeded as job_succeeded
     from .producer import Enqueued as Enqueued
+    from .producer import Request as Request
     from .producer import aenqueue as aenqueue
     from .producer import enqueue as enqueue
     from .producer import enqueue_many as enqueue_many
+    from .storage import StorageError as StorageError
 
 _HOMES = {
     "job.backoff": ("Explicit", "Exponential", "Polynomial"),
@@ -61,7 +63,8 @@ _HOMES = {
     "job.registry": ("handles", "raw_handler", "register"),
     "job.schema": ("migrates",),
     "job.signals": ("job_buried", "job_enqueued", "job_retrying", "job_started", "job_succeeded"),
-    "producer": ("Enqueued", "aenqueue", "enqueue", "enqueue_many"),
+    "producer": ("Enqueued", "Request", "aenqueue", "enqueue", "enqueue_many"),
+    "storage": ("StorageError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -82,6 +85,8 @@ __all__ = [
     "PayloadError",
     "PayloadTooLarge",
     "Polynomial",
+    "Request",
+    "StorageError",
     "ThrottledError",
     "UnregisteredJobError",
     "__version__",
