@@ -24,8 +24,7 @@ from .job.registry import registry
 from .job.signals import job_enqueued
 from .observability.events import Event, log_event
 from .request import Request, chunks_of, envelope_of, row_of, rows_of
-from .storage import Inserted as Enqueued
-from .storage import NewJob, StorageError, get_storage
+from .storage import Enqueued, NewJob, StorageError, get_storage
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

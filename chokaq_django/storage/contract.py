@@ -53,7 +53,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Inserted:
+class Enqueued:
     """``id`` of the active job: the new one, or the one that already holds the idempotency key."""
 
     id: str
@@ -346,7 +346,7 @@ class Storage(ABC):
     # producing ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def enqueue(self, rows: Sequence[NewJob]) -> list[Inserted]:
+    def enqueue(self, rows: Sequence[NewJob]) -> list[Enqueued]:
         """Insert the rows, in the caller's transaction when one is open, and say for each which id is active now.
 
         A key held by an active job answers that job's id with ``created=False``, without an error that would doom the

@@ -27,7 +27,7 @@ from chokaq_django.job.failures import FailureReason
 from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, MetricBucket, Queue
 from chokaq_django.storage import (
     ClaimRequest,
-    Inserted,
+    Enqueued,
     Lease,
     Outcome,
     OutcomeKind,
@@ -170,7 +170,7 @@ class StorageMachine(RuleBasedStateMachine):
             new.append(new_job(id=job_id, queue=queue, type=type_, priority=priority, idempotency_key=key, delay=delay,
                                deadline_after=deadline))  # fmt: skip
             holder = self.model.holder(key)
-            expected.append(Inserted(holder.id, False) if holder else Inserted(job_id, True))
+            expected.append(Enqueued(holder.id, False) if holder else Enqueued(job_id, True))
             if holder is None:
                 self.model.jobs[job_id] = Modelled(job_id, queue, type_, priority, key, late=deadline == -1.0)
         assert self.storages[WORKERS[1]].enqueue(new) == expected

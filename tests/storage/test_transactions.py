@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, connections, transaction
 
 from chokaq_django.models import JobHot, Queue
-from chokaq_django.storage import Inserted, Lease, OutcomeKind, Storage, get_storage, open_storage
+from chokaq_django.storage import Enqueued, Lease, OutcomeKind, Storage, get_storage, open_storage
 
 from .invariants import assert_one_place
 from .support import NOBODY, WORKER, Jobs, committed, ids, new_job, row, undone
@@ -35,7 +35,7 @@ def elsewhere(tmp_path: Path) -> Iterator[str]:
     del connections.databases[alias]
 
 
-def key_holder(own: Storage, key: str) -> Inserted:
+def key_holder(own: Storage, key: str) -> Enqueued:
     return own.enqueue([new_job(idempotency_key=key)])[0]
 
 
@@ -93,7 +93,7 @@ def test_a_duplicate_does_not_doom_the_transaction(jobs: Jobs, storage: Storage)
 def test_a_key_of_the_same_transaction_is_held(jobs: Jobs, storage: Storage) -> None:
     with transaction.atomic():
         first = jobs.one(idempotency_key="k")
-        assert key_holder(storage, "k") == Inserted(first, False)
+        assert key_holder(storage, "k") == Enqueued(first, False)
     assert_one_place(1)
 
 
@@ -147,7 +147,7 @@ def test_who_meets_a_key_of_an_open_transaction_waits_for_its_end(storage: Stora
         assert not thread.is_alive()
     assert first[0].created
     if end == "commit":
-        assert second == [Inserted(first[0].id, False)]
+        assert second == [Enqueued(first[0].id, False)]
     else:
         assert second[0].created
         assert second[0].id != first[0].id

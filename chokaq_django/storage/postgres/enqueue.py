@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ..columns import ARCHIVE, DLQ, HOT, TRASH, names
-from ..contract import Inserted, NewJob, StorageError
+from ..contract import Enqueued, NewJob, StorageError
 from ..engine import chunks
 from .session import CHANNEL, PostgresSession
 
@@ -92,7 +92,7 @@ def insert_many(varying: tuple[str, ...], same: tuple[str, ...], *, answer: bool
 class EnqueueStatements(PostgresSession):
     """Inserting new jobs."""
 
-    def enqueue(self, rows: Sequence[NewJob]) -> list[Inserted]:
+    def enqueue(self, rows: Sequence[NewJob]) -> list[Enqueued]:
         if not rows:
             return []
         if len(rows) == 1:
@@ -108,7 +108,7 @@ class EnqueueStatements(PostgresSession):
         answer = []
         for row in rows:
             holder = row.id if row.idempotency_key is None else holders[row.idempotency_key]
-            answer.append(Inserted(holder, created=holder == row.id))
+            answer.append(Enqueued(holder, created=holder == row.id))
         return answer
 
     def _again(self, work: Callable[[bool], T], *, single: bool = False) -> T:
@@ -124,9 +124,9 @@ class EnqueueStatements(PostgresSession):
 
     # -- one ----------------------------------------------------------------------------------------------------------
 
-    def _enqueue_one(self, row: NewJob) -> Inserted:
+    def _enqueue_one(self, row: NewJob) -> Enqueued:
         holder = self._again(lambda tried: self._insert_one(row, tried), single=True)
-        return Inserted(holder, created=holder == row.id)
+        return Enqueued(holder, created=holder == row.id)
 
     def _insert_one(self, row: NewJob, tried: bool) -> str:
         if tried and self._existing([row.id]):

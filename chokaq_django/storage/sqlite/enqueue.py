@@ -11,7 +11,7 @@ from typing import Any
 
 from ...models.fields import to_text
 from ..columns import HOT, names
-from ..contract import Inserted, NewJob
+from ..contract import Enqueued, NewJob
 from .session import SQLiteSession, as_json, later
 
 _TIMES = ("created_at", "updated_at", "run_at", "due_at", "deadline_at")
@@ -35,7 +35,7 @@ _ONE = f"{_INTO} VALUES ({', '.join(['%s'] * len(_GIVEN))}, {', '.join(_FIRST.va
 class EnqueueStatements(SQLiteSession):
     """Inserting new jobs."""
 
-    def enqueue(self, rows: Sequence[NewJob]) -> list[Inserted]:
+    def enqueue(self, rows: Sequence[NewJob]) -> list[Enqueued]:
         if not rows:
             return []
         if len(rows) > 1:
@@ -43,24 +43,24 @@ class EnqueueStatements(SQLiteSession):
         # One statement is a transaction by itself.
         return [self._single_write(lambda: self._enqueue_one(rows[0]))]
 
-    def _enqueue_one(self, row: NewJob) -> Inserted:
+    def _enqueue_one(self, row: NewJob) -> Enqueued:
         while not self._execute(_ONE, _values(row, dt.datetime.now(dt.UTC))):
             holders = self._holders([row.idempotency_key])
             if holders:
-                return Inserted(holders[row.idempotency_key], created=False)
+                return Enqueued(holders[row.idempotency_key], created=False)
             # The holder has ended between the two statements: the key is free again.
-        return Inserted(row.id, created=True)
+        return Enqueued(row.id, created=True)
 
-    def _enqueue_many(self, rows: Sequence[NewJob]) -> list[Inserted]:
+    def _enqueue_many(self, rows: Sequence[NewJob]) -> list[Enqueued]:
         now = dt.datetime.now(dt.UTC)
         varying, scalars, table = _split([_values(row, now) for row in rows])
         if self._execute(_insert_many(varying), [*scalars, table]) == len(rows):
-            return [Inserted(row.id, created=True) for row in rows]
+            return [Enqueued(row.id, created=True) for row in rows]
         holders = self._holders([row.idempotency_key for row in rows if row.idempotency_key is not None])
         answers = []
         for row in rows:
             holder = row.id if row.idempotency_key is None else holders[row.idempotency_key]
-            answers.append(Inserted(holder, created=holder == row.id))
+            answers.append(Enqueued(holder, created=holder == row.id))
         return answers
 
     def _holders(self, keys: Sequence[str | None]) -> dict[str | None, str]:
