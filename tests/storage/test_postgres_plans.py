@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from django.db import connection, connections
 
-from chokaq_django.storage import ClaimedJob, ClaimRequest, Lease, OutcomeKind, open_storage
+from chokaq_django.storage import Claim, ClaimedJob, ClaimRequest, Lease, OutcomeKind, open_storage
 from chokaq_django.storage.columns import BASE_COLUMNS
 from chokaq_django.storage.postgres import PostgresStorage
 
@@ -76,6 +76,12 @@ class Watched:
         self.plans.clear()
         act(self.storage)
         return [plan for plan in self.plans if HOT in plan.sql]
+
+    def claim(self, limit: int, **named: Any) -> tuple[Claim, list[Plan]]:
+        """A claim and the plans of its statements."""
+        answers: list[Claim] = []
+        plans = self.of(lambda storage: answers.append(claim(storage, limit, **named)))
+        return answers[0], plans
 
 
 def _read(sql: str, root: dict[str, Any]) -> Plan:
@@ -163,7 +169,7 @@ def use_all(storage: PostgresStorage) -> None:
     storage.claim(ClaimRequest(WORKER, QUEUES, 2, capped={"q0": 5}))
 
 
-def claim(storage: PostgresStorage, limit: int, **named: Any) -> Any:
+def claim(storage: PostgresStorage, limit: int, **named: Any) -> Claim:
     return storage.claim(ClaimRequest(WORKER, QUEUES, limit, **named))
 
 
@@ -189,12 +195,9 @@ def test_future_rows_are_not_read(ready: Callable[[], Watched]) -> None:
     fill(200_000, run_at="now() + interval '1 hour' + i * interval '1 millisecond'")
     watched = ready()
     for start in (True, False):
-        answers: list[Any] = []
-        plans = watched.of(
-            lambda storage, start=start, answers=answers: answers.append(claim(storage, 10, start=start))
-        )
-        assert answers[0].jobs == []
-        assert 3500 < answers[0].next_due < 3700
+        answer, plans = watched.claim(10, start=start)
+        assert answer.jobs == []
+        assert 3500 < answer.next_due < 3700
         assert len(plans) == 1, "one statement per idle poll"
         # To find the pairs, to find nothing due in each, and the next due of each.
         assert_near(plans, rows=4 * PAIRS, buffers=20 * PAIRS)
@@ -207,9 +210,8 @@ def test_a_claim_and_its_settle_read_about_their_batch(ready: Callable[[], Watch
     fill(30_000, run_at="now() + interval '1 hour'", first=30_000)
     fill(5_000, run_at="now() - interval '1 hour'", first=60_000, status=2)
     watched = ready()
-    answers: list[Any] = []
-    plans = watched.of(lambda storage: answers.append(claim(storage, batch)))
-    jobs = answers[0].jobs
+    answer, plans = watched.claim(batch)
+    jobs = answer.jobs
     assert [job.id for job in jobs] == [f"X{4 * (3 * (i // 4) + 2) + i % 4:025d}" for i in range(batch)]
     assert len(plans) == 1
     assert_near(plans, rows=4 * PAIRS + len(QUEUES) * batch + 2 * batch, buffers=20 * PAIRS + 40 * len(QUEUES) * batch)
@@ -235,13 +237,12 @@ def test_a_long_blocked_head_costs_each_claim_a_bounded_look(ready: Callable[[],
     jobs: list[ClaimedJob] = []
     deferred = 0
     for _ in range(3):
-        answers: list[Any] = []
-        plans = watched.of(lambda storage, a=answers: a.append(claim(storage, 10, blocked={"b.v1": 30.0})))
-        deferred += answers[0].deferred
-        assert 0 < answers[0].deferred <= 1_010
+        answer, plans = watched.claim(10, blocked={"b.v1": 30.0})
+        deferred += answer.deferred
+        assert 0 < answer.deferred <= 1_010
         assert_near(plans, rows=4 * PAIRS + 5 * 1_010, buffers=60_000)
         assert sum(plan.rows for plan in plans) < 12_000
-        jobs += answers[0].jobs
+        jobs += answer.jobs
     assert not jobs
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*), min(run_at - now()), max(run_at - now()) FROM {HOT} WHERE run_at > now()")  # noqa: S608
@@ -264,10 +265,9 @@ def test_a_capped_queue_is_counted_by_its_live_rows(ready: Callable[[], Watched]
     fill(60_000, run_at="now() - interval '1 hour'")
     execute("INSERT INTO chokaq_queue (name, is_paused, is_active, updated_at) VALUES ('q0', false, true, now())")
     watched = ready()
-    answers: list[Any] = []
-    plans = watched.of(lambda storage: answers.append(claim(storage, 20, capped={"q0": 3})))
-    assert sum(job.queue == "q0" for job in answers[0].jobs) == 3
-    assert len(answers[0].jobs) == 20
+    answer, plans = watched.claim(20, capped={"q0": 3})
+    assert sum(job.queue == "q0" for job in answer.jobs) == 3
+    assert len(answer.jobs) == 20
     assert_near(plans, rows=4 * PAIRS + 4 * 20 + 40, buffers=5_000)
 
 
@@ -297,10 +297,9 @@ def test_dead_rows_under_an_old_snapshot_are_walked_over_once_a_second(
     watched.watch()
     costs = []
     for _ in range(30):
-        answers: list[Any] = []
-        plans = watched.of(lambda storage, a=answers: a.append(claim(storage, 10)))
-        assert len(answers[0].jobs) == 10
-        assert [job.priority for job in answers[0].jobs] == [30] * 10
+        answer, plans = watched.claim(10)
+        assert len(answer.jobs) == 10
+        assert [job.priority for job in answer.jobs] == [30] * 10
         costs.append(sum(plan.buffers for plan in plans))
     assert costs[0] > 30_000, "finding the pairs walks over the dead entries"
     assert sorted(costs)[len(costs) // 2] < 2_000, "known pairs do not"
