@@ -197,6 +197,7 @@ def test_future_rows_are_not_read(ready: Callable[[], Watched]) -> None:
     for start in (True, False):
         answer, plans = watched.claim(10, start=start)
         assert answer.jobs == []
+        assert answer.next_due is not None
         assert 3500 < answer.next_due < 3700
         assert len(plans) == 1, "one statement per idle poll"
         # To find the pairs, to find nothing due in each, and the next due of each.
