@@ -13,6 +13,7 @@ __all__ = ["ENTRY_LIMIT", "KEPT", "append_attempt", "read_attempts"]
 
 KEPT = 20
 ENTRY_LIMIT = 20_000
+LOG_LIMIT = KEPT * (ENTRY_LIMIT + 10)
 _TEXT_LIMIT = 16_000
 
 
@@ -30,7 +31,8 @@ def append_attempt(log_text: str, entry: Mapping[str, Any]) -> str:
 
     Datetimes become ISO text, strings are made storable and cut, an entry too large loses its longest texts first.
     """
-    entries = read_attempts(log_text)[-(KEPT - 1) :]
+    # A longer text is no log of ours: it would be read and written again with each attempt.
+    entries = read_attempts(log_text)[-(KEPT - 1) :] if len(log_text) <= LOG_LIMIT else []
     entries.append(_capped({str(key): _storable(value, _TEXT_LIMIT) for key, value in entry.items()}))
     try:
         return _as_text(entries)

@@ -150,6 +150,8 @@ class CircuitView:
     def unknown_type(self, type_key: str) -> tuple[float, float]:
         """Note that no code here knows the type: (seconds it has been unknown, seconds to leave its jobs alone)."""
         now = time.monotonic()
-        first, _, pause = self._unknown.get(type_key, (now, now, 1.0))
+        first, until, pause = self._unknown.get(type_key, (now, now, 1.0))
+        if until > now:
+            return now - first, until - now  # another job of the same look: the pause grows by the look
         self._unknown[type_key] = (first, now + pause, min(pause * 2, 30.0))
         return now - first, pause

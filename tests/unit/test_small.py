@@ -214,3 +214,12 @@ def test_entries_are_storable_and_capped() -> None:
 def test_entries_of_too_many_parts_still_fit() -> None:
     text = append_attempt("[]", {f"key {number}" * 10: number for number in range(1_000)})
     assert len(text) <= ENTRY_LIMIT + 10
+
+
+def test_a_full_attempt_log_is_kept_and_a_longer_text_is_not_read_again() -> None:
+    text = "[]"
+    for number in range(KEPT):
+        text = append_attempt(text, {"attempt": number, "message": "x" * 16_000, "traceback": "y" * 16_000})
+    assert len(read_attempts(append_attempt(text, {"attempt": KEPT}))) == KEPT
+    foreign = append_attempt("[]", {"attempt": 1})[:-1] + ',{"message":"' + "x" * 5_000_000 + '"}]'
+    assert read_attempts(append_attempt(foreign, {"attempt": 2})) == [{"attempt": 2}]

@@ -199,6 +199,15 @@ def test_an_unknown_type_is_left_alone_for_longer_and_longer(clock: Clock) -> No
     assert unknown_for == sum(pauses[:-1])
 
 
+def test_many_jobs_of_an_unknown_type_make_one_pause(clock: Clock) -> None:
+    circuits = CircuitView()
+    assert [circuits.unknown_type("new")[1] for _ in range(50)] == [1.0] * 50
+    clock.now += 0.25
+    assert circuits.unknown_type("new") == (0.25, 0.75)
+    clock.now += 0.75
+    assert circuits.unknown_type("new") == (1.0, 2.0)
+
+
 # -- pace --------------------------------------------------------------------------------------------------------------
 
 
