@@ -125,6 +125,18 @@ class LogJob(Job, type="test.log", max_attempts=2, backoff=Explicit([0.05])):
             raise TestError("not yet")
 
 
+class RenewJob(Job, type="test.renew"):
+    """Renews its lease itself, when the test says so."""
+
+    gate: str
+
+    def run(self, ctx: JobContext) -> None:
+        said(ctx, "enter")
+        wait_at_gate("renew")
+        ctx.heartbeat()
+        wait_at_gate(self.gate)
+
+
 # -- jobs that fail ----------------------------------------------------------------------------------------------------
 
 
@@ -578,6 +590,11 @@ if os.environ.get("CHOKAQ_TEST_NEWER_CODE"):
 
         def run(self, ctx: JobContext) -> None:
             said(ctx, "ran", self.name)
+
+
+if os.environ.get("CHOKAQ_TEST_DOOMED"):
+    # Every child of this process dies as soon as it is made.
+    os.register_at_fork(after_in_child=lambda: os._exit(3))
 
 
 # -- middleware --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,140 @@
+"""The supervisor and its children: real processes that are killed and told to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from chokaq_django import control, enqueue, enqueue_many
+from chokaq_django.models import JobHot, JobStatus
+from chokaq_django.models import Worker as WorkerRecord
+
+from .. import jobs
+from ..helpers import WorkerProcess, wait_until
+from ..ledger import Ledger
+from .support import committed, job, settled
+
+pytestmark = committed
+
+StartProcess = Callable[..., WorkerProcess]
+
+
+def children(worker: WorkerProcess) -> list[psutil.Process]:
+    try:
+        return psutil.Process(worker.pid).children()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def registered(number: int) -> None:
+    wait_until(lambda: WorkerRecord.objects.count() >= number, 30, what=f"{number} processes are there")
+
+
+def draining() -> None:
+    wait_until(lambda: WorkerRecord.objects.filter(state="draining").exists(), what="the process drains")
+
+
+def test_a_killed_child_is_replaced_and_the_other_goes_on(worker_process: StartProcess, ledger: Ledger) -> None:
+    worker = worker_process("--processes=2", "--concurrency=1")
+    registered(2)
+    first, second = children(worker)
+    first.kill()
+    wait_until(lambda: len([child for child in children(worker) if alive(child) and child.pid != first.pid]) == 2, 30)
+    assert alive(second)
+    wait_until(lambda: f"Worker process {first.pid} was killed by signal 9" in worker.output)
+    ids = [answer.id for answer in enqueue_many([jobs.GateJob(gate="both")] * 2)]
+    wait_until(lambda: len({entry.pid for entry in ledger.entries("enter")}) == 2, 30, what="both processes work")
+    ledger.open_gate("both")
+    for job_id in ids:
+        assert settled(job_id).status == JobStatus.SUCCEEDED
+    assert worker.stop() == 0, worker.output
+
+
+@pytest.mark.slow
+def test_it_gives_up_on_a_child_that_dies_at_once_again_and_again(worker_process: StartProcess) -> None:
+    worker = worker_process(env={"CHOKAQ_TEST_DOOMED": "1"})
+    assert worker.wait(60) == 1
+    assert worker.output.count("exited with 3") == 5
+    assert "giving up" in worker.output
+
+
+def test_children_end_when_the_supervisor_is_killed(worker_process: StartProcess, ledger: Ledger) -> None:
+    worker = worker_process("--processes=2", options={"WORKER": {"SHUTDOWN_GRACE": 0.2}})
+    registered(2)
+    job_id = enqueue(jobs.GateJob(gate="never")).id
+    wait_until(lambda: ledger.count("enter") == 1)
+    family = children(worker)
+    worker.signal(signal.SIGKILL)
+    wait_until(lambda: not any(alive(child) for child in family), what="its children have ended")
+    view = job(job_id)
+    assert (view.status, view.attempt) == (JobStatus.PENDING, 0), "and have handed back what they ran"
+
+
+def test_a_second_signal_ends_it_at_once(worker_process: StartProcess, ledger: Ledger) -> None:
+    worker = worker_process(options={"WORKER": {"SHUTDOWN_GRACE": 600, "CANCEL_GRACE": 600}})
+    enqueue(jobs.DeafForLongJob(gate="never"))
+    wait_until(lambda: ledger.count("enter") == 1, 30)
+    family = children(worker)
+    worker.signal(signal.SIGTERM)
+    draining()
+    worker.signal(signal.SIGTERM)
+    worker.wait(20)
+    assert not any(alive(child) for child in family)
+
+
+def test_a_signal_to_the_whole_group_is_one_request_not_two(worker_process: StartProcess, ledger: Ledger) -> None:
+    """What systemd sends by default: to the supervisor and to each child, while the supervisor passes it on."""
+    worker = worker_process(options={"WORKER": {"SHUTDOWN_GRACE": 60}})
+    job_id = enqueue(jobs.GateJob(gate="end")).id
+    wait_until(lambda: ledger.count("enter") == 1, 30)
+    worker.signal_group(signal.SIGTERM)
+    draining()
+    first = job(job_id).heartbeat_at
+    wait_until(lambda: (beat := job(job_id).heartbeat_at) and first and beat > first, what="it runs on, in peace")
+    ledger.open_gate("end")
+    assert worker.wait() == 0, worker.output
+    assert (job(job_id).status, job(job_id).attempt) == (JobStatus.SUCCEEDED, 1)
+    assert ledger.count("told to stop") == 0
+
+
+def test_a_signal_while_a_child_is_being_made_is_not_lost(worker_process: StartProcess) -> None:
+    for _ in range(5):
+        worker = worker_process()
+        wait_until(lambda worker=worker: children(worker), 30, interval=0.001, what="the fork")  # type: ignore[misc]
+        assert worker.stop(20) == 0, worker.output
+    assert not WorkerRecord.objects.exists()
+
+
+def test_an_operator_reaches_a_job_in_another_process_within_about_two_seconds(
+    worker_process: StartProcess, ledger: Ledger
+) -> None:
+    worker = worker_process()
+    ids = [enqueue(jobs.ObedientJob()).id, enqueue(jobs.AsyncSlowJob(deaf=False), queue="async").id]
+    thread, task = ids
+    wait_until(lambda: ledger.count("enter") == 2, 30)
+    enqueue(jobs.NoteJob(name="asked"))  # the ledger's clock, right before the request
+    wait_until(lambda: ledger.count() == 1)
+    assert control.cancel(thread, by="grace").requested == [thread]
+    wait_until(lambda: ledger.count("told to stop") == 1)
+    asked, told = ledger.entries("ran")[0].at, ledger.entries("told to stop")[0].at
+    assert told - asked < 3
+    assert settled(thread).status == JobStatus.CANCELLED
+    settled(task)
+    assert worker.stop() == 0
+
+
+def test_sigterm_leaves_nothing_leased_and_burns_no_attempt(worker_process: StartProcess, ledger: Ledger) -> None:
+    worker = worker_process("--processes=2", "--concurrency=2", options={"WORKER": {"SHUTDOWN_GRACE": 0.2}})
+    registered(2)
+    enqueue_many([jobs.GateJob(gate="never")] * 40)
+    wait_until(lambda: ledger.count("enter") == 4)
+    assert worker.stop() == 0, worker.output
+    assert set(JobHot.objects.values_list("status", "attempt", "crash_count")) == {(JobStatus.PENDING, 0, 0)}
+    assert JobHot.objects.count() == 40
