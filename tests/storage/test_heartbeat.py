@@ -163,6 +163,19 @@ def test_one_refused_note_stops_none_of_the_others(jobs: Jobs, storage: Storage)
     assert [row(job.id)["progress_message"] for job in claimed] == ["m0", None, "m2"]
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_an_old_and_a_new_lease_of_one_job_in_one_call(jobs: Jobs, storage: Storage, newest_first: bool) -> None:
+    (old,) = jobs.running()
+    jobs.settle(old, OutcomeKind.RETRY)
+    (new,) = jobs.take()
+    given = [new, old] if newest_first else [old, new]
+    jobs.shift(new.id, heartbeat_at=-500)
+    storage.heartbeat(WORKER, leases(given))
+    assert near(row(new.id)["heartbeat_at"], jobs.now())
+    assert storage.progress(WORKER, {job.lease: (job.attempt, f"attempt {job.attempt}") for job in given}) == {new.id}
+    assert row(new.id)["progress_message"] == "attempt 2"
+
+
 def test_a_new_execution_starts_without_old_progress(jobs: Jobs, storage: Storage) -> None:
     (job,) = jobs.running()
     storage.progress(WORKER, {job.lease: (90, "nearly")})

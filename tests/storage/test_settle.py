@@ -386,6 +386,21 @@ def test_a_success_after_resurrection_is_a_conflict(jobs: Jobs, storage: Storage
     assert row(job.id) == before
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("kind", STARTED, ids=kind_id)
+def test_an_old_and_a_new_lease_of_one_job_in_one_call(
+    jobs: Jobs, storage: Storage, kind: OutcomeKind, newest_first: bool
+) -> None:
+    (old,) = jobs.running()
+    jobs.settle(old, OutcomeKind.RETRY)
+    (new,) = jobs.take()
+    outcomes = [outcome(old, OutcomeKind.DEAD, attempt_log='["old"]'), outcome(new, kind, attempt_log='["new"]')]
+    assert storage.settle(WORKER, outcomes[::-1] if newest_first else outcomes) == {new.id}
+    stored = row(new.id)
+    assert (stored["place"], stored["attempt_log"]) == (PLACE[kind], '["new"]')
+    assert_one_place(1)
+
+
 # -- unknown commits ---------------------------------------------------------------------------------------------------
 
 

@@ -218,6 +218,20 @@ def test_a_lease_ends_when_anybody_claims_again(jobs: Jobs, storage: Storage) ->
     assert row(old.id) == before
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_old_and_a_new_lease_of_one_job_in_one_call(
+    jobs: Jobs, storage: Storage, verb: str, newest_first: bool
+) -> None:
+    (old,) = jobs.fetched()
+    storage.release(WORKER, [old.lease])
+    (new,) = jobs.take(start=False)
+    given = leases([new, old] if newest_first else [old, new])
+    assert attempt(verb, storage, WORKER, given) == {new.id}
+    assert row(new.id)["status"] == (PROCESSING if verb == "start" else PENDING)
+    assert row(new.id)["attempt"] == (1 if verb == "start" else 0)
+
+
 def test_a_job_is_started_once_whoever_asks(jobs: Jobs) -> None:
     """Eight threads of one worker start, release and start the same leases: each job ends in exactly one way."""
     claimed = jobs.fetched(30)
