@@ -19,6 +19,7 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import Connection, Cursor
+from psycopg.pq import ExecStatus
 
 from ..base import SQLStorage
 from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
@@ -114,11 +115,11 @@ class PostgresSession(SQLStorage):
         if not self.private:
             with self._shared_cursor() as cursor:
                 cursor.execute(sql, params)
-                return cursor.fetchall() if cursor.description else []
+                return _rows(cursor)
         with self.connection.wrap_database_errors:
             cursor = self._private_cursor()
             cursor.execute(sql, params)
-            return cursor.fetchall() if cursor.description else []
+            return _rows(cursor)
 
     def _plain_query(self, sql: str, params: dict[str, Any]) -> list[Row]:
         """Like :meth:`_query`, for a small statement whose rows hold text only.
@@ -157,7 +158,7 @@ class PostgresSession(SQLStorage):
                 cursors = [self._new_cursor(connection) for _ in statements]
                 for cursor, (sql, params) in zip(cursors, statements, strict=True):
                     cursor.execute(sql, params)
-            return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            return [_rows(cursor) for cursor in cursors]
 
     def _shared_cursor(self) -> Any:
         connection: Any = self.connection
@@ -227,6 +228,12 @@ class PostgresSession(SQLStorage):
             return
         with self.connection.wrap_database_errors, self._connected().transaction():
             yield
+
+
+def _rows(cursor: Any) -> list[Row]:
+    """What a statement returned, if it returns rows. (``description`` would build an object for each column.)"""
+    result = cursor.pgresult
+    return cursor.fetchall() if result is not None and result.status == ExecStatus.TUPLES_OK else []
 
 
 def _limited_wait(raw: Connection[Any]) -> Callable[..., Any]:
