@@ -149,6 +149,10 @@ class Engine(Storage):
             cursor.execute(sql, params)
             return int(cursor.rowcount)
 
+    def _returning(self, update: str, columns: str, params: Sequence[Any]) -> list[Row]:
+        """Run an UPDATE with WHERE; these columns of the rows that it changed, as they are now."""
+        return self._query(f"{update} RETURNING {columns}", params)
+
     # -- transactions -------------------------------------------------------------------------------------------------
 
     def _joined(self) -> bool:

@@ -36,14 +36,17 @@ class FleetStatements(Engine):
     def _register(self, row: WorkerRow) -> WorkerOrders:
         values = astuple(row)
         changes = ", ".join(f"{column} = %s" for column in _BEATING)
-        if not self._execute(
-            f"UPDATE {WORKER} SET {changes}, last_seen = {self.NOW} WHERE id = %s", [*values[1:], row.id]
-        ):
-            columns = (*_WORKER_COLUMNS, "stop_requested", "started_at", "last_seen")
-            marks = ", ".join(["%s"] * (len(values) + 1))
-            self._insert_unless_there(WORKER, columns, f"{marks}, {self.NOW}, {self.NOW}", [*values, False])
-        orders = self._query(f"SELECT desired_concurrency, stop_requested FROM {WORKER} WHERE id = %s", [row.id])
-        return WorkerOrders(orders[0][0], bool(orders[0][1]))
+        orders = self._returning(
+            f"UPDATE {WORKER} SET {changes}, last_seen = {self.NOW} WHERE id = %s",
+            "desired_concurrency, stop_requested",
+            [*values[1:], row.id],
+        )
+        if orders:
+            return WorkerOrders(orders[0][0], bool(orders[0][1]))
+        columns = (*_WORKER_COLUMNS, "stop_requested", "started_at", "last_seen")
+        marks = ", ".join(["%s"] * (len(values) + 1))
+        self._insert_unless_there(WORKER, columns, f"{marks}, {self.NOW}, {self.NOW}", [*values, False])
+        return WorkerOrders(None, False)
 
     def unregister(self, worker_id: str) -> None:
         self.sweep_workers([worker_id])

@@ -36,6 +36,8 @@ SHORT = 0.005
 MEDIUM = 0.05
 """Seconds: jobs shorter than this on average are leased ahead."""
 RUN_AHEAD = 0.03
+VIEW_GRACE = 1.0
+"""Seconds by which what is known of queues and circuits may be older when a notice has come."""
 PEEK = 1.0
 """Seconds between looks for jobs of a kind that a queue had not lately."""
 LOOK_PAST = 20
@@ -95,6 +97,8 @@ class Fetcher(Service):
         self._woken = False
         """Woken by a notice that named no queue: what it is about may be news to the queue view."""
         self._look_again = False
+        self._called = False
+        """Woken by a notice that named a queue of ours."""
         self._active_at = time.monotonic()
         self._kinds = frozenset(job_type.is_async for job_type in registry.types() if job_type.handler is not None)
         """What this code has handlers of: False stands for threads, True for the event loop."""
@@ -115,6 +119,7 @@ class Fetcher(Service):
         names = self._waker.wait(longest)
         for name in names:
             self._queues.found(name)
+        self._called = bool(names)
         self._woken = not names and time.monotonic() < end
 
     def slot_freed(self) -> None:
@@ -134,15 +139,22 @@ class Fetcher(Service):
             self._queues.refresh(self._storage, force=True)
         pause = self._round(self._storage)
         if pause > 0 and not self.stopping:
+            if self._called:
+                self._queues.refresh(self._storage)
+                self._circuits.refresh(self._storage)
             self.wait(pause)
 
     def _round(self, storage: Storage) -> float:
         """Fill slots and buffer once; seconds to wait, at most, before the next round."""
         if self._buffer:
             self._start_buffered(storage)
-        fresh = self._queues.refresh(storage, force=self._look_again)
+        if not self._called and self._silent() and not self._plan.burst and not self._anything(storage):
+            return self._idle_pause(None)
+        # A job that was just announced is claimed first; the views are read again while it runs (see step).
+        grace = VIEW_GRACE if self._called else 0.0
+        fresh = self._queues.refresh(storage, force=self._look_again, grace=grace)
         self._look_again = False
-        self._circuits.refresh(storage)
+        self._circuits.refresh(storage, grace=grace)
         names: Sequence[str] = self._queues.claimable()
         if not names:
             return self._nothing(fresh, None)
@@ -162,6 +174,13 @@ class Fetcher(Service):
         if claim.deferred or self._backlog or (claim.jobs and not start):
             return 0.0
         return self._idle_pause(claim.next_due) if claim.jobs else self._nothing(fresh, claim.next_due)
+
+    def _silent(self) -> bool:
+        return time.monotonic() - self._active_at > QUIET_AFTER
+
+    def _anything(self, storage: Storage) -> bool:
+        """Whether any job waits in our queues, due or not. In long silence this one statement is all a poll costs."""
+        return any(self._queues.interested(name) for name in storage.pending_queues())
 
     def _nothing(self, fresh: bool, next_due: float | None) -> float:
         """No job was due; seconds to wait."""
@@ -330,8 +349,7 @@ class Fetcher(Service):
 
     def _idle_pause(self, next_due: float | None) -> float:
         worker = self._options.worker
-        silent = time.monotonic() - self._active_at > QUIET_AFTER
-        pause = (worker.idle_poll_interval if silent else worker.poll_interval) * random.uniform(0.9, 1.1)
+        pause = (worker.idle_poll_interval if self._silent() else worker.poll_interval) * random.uniform(0.9, 1.1)
         return pause if next_due is None else min(pause, max(0.001, next_due))
 
     # -- shutdown ------------------------------------------------------------------------------------------------------

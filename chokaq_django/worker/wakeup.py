@@ -127,8 +127,12 @@ class PostgresWaker:
         return self._listener
 
     def wait(self, timeout: float) -> list[str]:
-        listener = self._listen()
+        before, listener = self._listener, self._listen()
+        if listener is not before:
+            return []  # what was announced before nobody heard: whoever waits looks now
         end = time.monotonic() + timeout
+        if listener is None:
+            end = min(end, self._retry_at)
         self._waiting = True
         try:
             while not self._flag:
@@ -142,9 +146,8 @@ class PostgresWaker:
                 if ready and listener is not None:
                     # Libpq may have read notices already while it answered something else; drain says which.
                     announced = [name for name in self._drain(listener) if self._interested(name)]
-                    if announced:
-                        return announced
-                    listener = self._listener
+                    if announced or self._listener is None:
+                        return announced  # with the connection, notices may have been lost: whoever waits looks now
         finally:
             self._waiting = False
             self._flag = False
