@@ -49,10 +49,10 @@ class QueueView:
                 QueueRow(name, False, True, seed.max_workers, seed.zombie_timeout, seed.execution_timeout, seed.window)
             )
 
-    def refresh(self, storage: Storage, *, force: bool = False) -> bool:
-        """Read the control rows if they are older than a second; whether they were read now."""
+    def refresh(self, storage: Storage, *, force: bool = False, grace: float = 0.0) -> bool:
+        """Read the control rows if they are older than a second (and ``grace``); whether they were read now."""
         now = time.monotonic()
-        if now < self._fresh_until and not force:
+        if now < self._fresh_until + grace and not force:
             return False
         self._rows = {row.name: row for row in storage.queues()}
         if not self._named:
@@ -112,8 +112,8 @@ class CircuitView:
         self._read_at = 0.0
         self._unknown: dict[str, tuple[float, float, float]] = {}  # type -> (first seen, blocked until, pause)
 
-    def refresh(self, storage: Storage) -> None:
-        if time.monotonic() - self._read_at >= REFRESH:
+    def refresh(self, storage: Storage, *, grace: float = 0.0) -> None:
+        if time.monotonic() - self._read_at >= REFRESH + grace:
             self.replace(storage.circuits())
 
     def replace(self, rows: Sequence[CircuitRow]) -> None:
