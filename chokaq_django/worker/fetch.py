@@ -249,6 +249,8 @@ class Fetcher(Service):
         """Jobs to start beyond the free slots; only short ones, by time and not by number."""
         if self._options.worker.prefetch == 0 or self._pace.mean > SHORT or not self._pace.known:
             return 0
+        if time.monotonic() - self._pace.last > RUN_AHEAD:
+            return 0  # nothing has ended lately: what runs now is not short, and would hold up what waits behind it
         return min(self._options.worker.fetch_batch, int(self._pace.rate() * RUN_AHEAD))
 
     def _prefetch(self, kind: bool) -> int:

@@ -14,6 +14,8 @@ class Pace:
         self.mean = 0.0
         """Seconds a job runs, on average over the last dozens."""
         self.known = False
+        self.last = 0.0
+        """When a job last ended, by the monotonic clock."""
         self._count = 0
         self._rate = 0.0
         self._since = time.monotonic()
@@ -22,6 +24,7 @@ class Pace:
         """A job ran for ``seconds``."""
         self.mean = self.mean * 0.95 + seconds * 0.05 if self.known else seconds
         self.known = True
+        self.last = time.monotonic()
         self._count += 1
 
     def rate(self) -> float:

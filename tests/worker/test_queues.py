@@ -135,7 +135,7 @@ def hold_the_thread(ledger: Ledger, *queues: str) -> str:
 
 
 def test_priority_comes_before_age_and_age_before_chance(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker(concurrency=1)
+    start_worker(concurrency=1, WORKER={"PREFETCH": 0})  # nothing is started ahead of what comes later
     hold_the_thread(ledger, "a", "b")
     ids = [
         enqueue(jobs.NoteJob(name=f"{priority}.{number}"), priority=priority, queue="ab"[number % 2]).id
@@ -147,7 +147,7 @@ def test_priority_comes_before_age_and_age_before_chance(start_worker: StartWork
 
 
 def test_strict_order_comes_before_priority(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker("high", "low", concurrency=1, strict=True)
+    start_worker("high", "low", concurrency=1, strict=True, WORKER={"PREFETCH": 0})
     hold_the_thread(ledger, "high", "low")
     ids = [
         enqueue(jobs.NoteJob(name=f"{queue}.{number}"), queue=queue, priority=90 if queue == "low" else 1).id
