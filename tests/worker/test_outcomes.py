@@ -131,10 +131,8 @@ def test_a_retry_beyond_the_max_age_is_not_made(start_worker: StartWorker, ledge
     view = settled(enqueue(jobs.OldAgeJob()).id)
     assert view.failure_reason is FailureReason.RETRY_LIFETIME_EXPIRED
     assert "as asked" in error_of(view)
-    # Attempts at 0, 0.3, 0.6, 0.9 s; a fifth would start after its first second. On a busy machine there are fewer.
+    # Attempts are due at 0, 0.3, 0.6 and 0.9 s, and a fifth after its first second. On a busy machine there are fewer.
     assert 2 <= ledger.count() <= 4
-    at = [entry.at for entry in ledger.entries("ran")]
-    assert at[-1] - at[0] < 1.0
 
 
 def test_fatal_errors_bury_at_once(start_worker: StartWorker, ledger: Ledger) -> None:
