@@ -138,10 +138,10 @@ def test_a_type_without_a_circuit_never_opens_one(start_worker: StartWorker) -> 
 
 
 def test_buffered_jobs_of_a_circuit_that_opens_are_given_back(start_worker: StartWorker, ledger: Ledger) -> None:
-    worker = start_worker(concurrency=1, WORKER={"PREFETCH": 10})
+    worker = start_worker(concurrency=1, WORKER={"PREFETCH": 60})
     blocker = enqueue(jobs.GateJob(gate="go on"), priority=90).id
     wait_until(lambda: ledger.count("enter") == 1)
-    ids = [answer.id for answer in enqueue_many([jobs.TripJob(gate="mended")] * 9)]
+    ids = [answer.id for answer in enqueue_many([jobs.TripJob(gate="mended")] * 60)]
     wait_until(lambda: JobHot.objects.filter(status=JobStatus.FETCHED).exists(), what="the buffer is filled")
     ledger.open_gate("go on")
     settled(blocker)
@@ -149,7 +149,8 @@ def test_buffered_jobs_of_a_circuit_that_opens_are_given_back(start_worker: Star
     keep_open()
     wait_until(lambda: not JobHot.objects.exclude(status=JobStatus.PENDING).exists(), what="nothing is held any more")
     left = [job_id for job_id in ids if job(job_id).status == JobStatus.PENDING]
-    assert 0 < len(left) <= 4
+    # Five failures open it. How many more ran meanwhile is a matter of speed; the rest was given back unharmed.
+    assert 0 < len(left) <= 60 - 5
     assert {job(job_id).attempt for job_id in left} == {0}
     ledger.open_gate("mended")
     let_it_be_probed(worker)
