@@ -530,7 +530,7 @@ class StorageMachine(RuleBasedStateMachine):
 
 @committed
 def test_the_storage_does_what_the_model_does() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         StorageMachine,
         settings=settings(
             max_examples=40,

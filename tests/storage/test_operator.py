@@ -338,6 +338,13 @@ def test_two_dead_jobs_of_one_key_in_one_call(jobs: Jobs, storage: Storage, poli
     assert_one_place(2)
 
 
+def test_an_unknown_policy_is_an_error_and_does_nothing(jobs: Jobs, storage: Storage) -> None:
+    (dead,) = jobs.dead(1)
+    with pytest.raises(ValueError, match="on_key_conflict"):
+        storage.resurrect([dead], "ada", on_key_conflict="replace")
+    assert row(dead)["place"] == "dlq"
+
+
 def test_a_resurrected_job_holds_its_key_again(jobs: Jobs, storage: Storage) -> None:
     (dead,) = jobs.dead(1, idempotency_key="k")
     storage.resurrect([dead], "ada")
