@@ -276,6 +276,14 @@ def test_a_forced_circuit_stays_open_whatever_workers_report(storage: Storage) -
     assert (found.state, found.forced) == (Circuit.OPEN, True)
 
 
+def test_a_forced_circuit_lets_no_probe_through(jobs: Jobs, storage: Storage) -> None:
+    opened(storage)
+    Circuit.objects.update(forced=True)
+    jobs.add(2, type=TYPE)
+    free = jobs.one(type="other.v1")
+    assert [job.id for _ in range(3) for job in probe(jobs)] == [free]
+
+
 def test_a_row_of_a_circuit_at_rest_is_not_told(storage: Storage) -> None:
     Circuit.objects.create(type=TYPE, state=Circuit.CLOSED, failures=0, updated_at=storage.now())
     assert storage.circuits() == []
