@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from chokaq_django.storage.sqlite import turns as module
-from chokaq_django.storage.sqlite.turns import LONGEST_REST, REST_ALONE, FairLock, Turns, turns_of
+from chokaq_django.storage.sqlite.turns import LONGEST_REST, REST_ALONE, SAVED_REST, FairLock, Turns, turns_of
 from tests.helpers import wait_until
 
 
@@ -102,35 +102,49 @@ def test_a_turn_ends_with_an_error_too() -> None:
 
 def test_a_worker_rests_in_proportion_to_its_writing(clock: Clock) -> None:
     turns = Turns()
-    write(turns, clock, 0.010)
+    write(turns, clock, 0.040)
     assert clock.slept == []
     write(turns, clock, 0.020)
     write(turns, clock, 0.001)
-    assert clock.slept == pytest.approx([0.010 * REST_ALONE, 0.020 * REST_ALONE])
+    assert clock.slept == pytest.approx([0.040 * REST_ALONE - SAVED_REST, 0.020 * REST_ALONE])
 
 
 def test_time_that_has_passed_anyway_is_rest(clock: Clock) -> None:
     turns = Turns()
-    write(turns, clock, 0.010)
-    clock.now += 1.0
-    write(turns, clock, 0.010)
+    for _ in range(10):
+        write(turns, clock, 0.040)
+        clock.now += 0.040 * REST_ALONE
     assert clock.slept == []
+
+
+def test_a_little_rest_can_be_taken_in_advance(clock: Clock) -> None:
+    turns = Turns()
+    for _ in range(10):
+        for _ in range(2):
+            write(turns, clock, SAVED_REST / REST_ALONE / 2)
+        clock.now += 2 * SAVED_REST
+    assert clock.slept == []
+    clock.now += 60.0
+    for _ in range(4):
+        write(turns, clock, 0.020)
+    assert sum(clock.slept) == pytest.approx(3 * 0.020 * REST_ALONE - SAVED_REST), "a minute saves no more"
 
 
 def test_a_crowd_makes_it_rest_longer_and_is_forgotten(clock: Clock) -> None:
     turns = Turns()
 
     def rest() -> float:
-        write(turns, clock, 0.001)
-        write(turns, clock, 0.001)
+        for _ in range(20):
+            write(turns, clock, 0.002)
         return clock.slept[-1]
 
     alone = rest()
     for _ in range(50):
-        write(turns, clock, 0.001, waited=True)
-    assert rest() > 4 * alone
+        write(turns, clock, 0.002, waited=True)
+    write(turns, clock, 0.002)
+    assert clock.slept[-1] > 4 * alone
     for _ in range(100):
-        write(turns, clock, 0.001)
+        write(turns, clock, 0.002)
     assert rest() == pytest.approx(alone, rel=0.01)
 
 
@@ -138,7 +152,9 @@ def test_no_rest_is_endless(clock: Clock) -> None:
     turns = Turns()
     write(turns, clock, 60.0, waited=True)
     write(turns, clock, 0.001)
-    assert clock.slept == pytest.approx([LONGEST_REST])
+    write(turns, clock, 0.001)
+    assert clock.slept[0] == LONGEST_REST
+    assert clock.slept[1] < LONGEST_REST, "what was not rested is forgotten"
 
 
 def test_a_transaction_that_never_began_is_followed_by_no_rest(clock: Clock) -> None:
@@ -163,7 +179,7 @@ def test_a_caller_writes_while_a_worker_rests(clock: Clock, monkeypatch: pytest.
         resting.set()
         assert go_on.wait(10)
 
-    write(turns, clock, 0.010)
+    write(turns, clock, 0.040)
     monkeypatch.setattr(clock, "sleep", sleep)
 
     def work() -> None:
@@ -182,7 +198,7 @@ def test_a_caller_writes_while_a_worker_rests(clock: Clock, monkeypatch: pytest.
 
 def test_a_caller_does_not_rest(clock: Clock) -> None:
     turns = Turns()
-    write(turns, clock, 0.010)
+    write(turns, clock, 0.040)
     with turns.taken:
         assert clock.slept == []
 

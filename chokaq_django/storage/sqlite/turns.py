@@ -4,8 +4,9 @@ SQLite has one writer. Who finds the file locked polls for it: 1, 2, 5, 10, ... 
 process that leaves the lock free for a moment only is never met by one that polls. Hence:
 
 * Connections of one process wait for each other here, in the order of their arrival, and are woken, not polling.
-* After each transaction of a worker's own connections, the process leaves the file alone for a time in proportion to
-  how long it had it, and longer the more often it finds the file locked by others.
+* Before a transaction of a worker's own connections, the process has left the file alone for a time in proportion to
+  how long it had it before, and longer the more often it finds the file locked by others. Time in which it had nothing
+  to write counts, also a little while later.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ REST_ALONE = 0.6
 REST_CROWDED = 6.0
 """More rest, times the share of transactions that found the file locked."""
 LONGEST_REST = 0.05
+SAVED_REST = 0.01
+"""Seconds of rest that can be taken in advance: a claim and a settle may follow each other at once."""
 MEMORY = 0.1
 """Weight of the newest transaction in that share."""
 
@@ -77,7 +80,9 @@ class Turns:
         self.taken = FairLock()
         """A turn for the caller's own connection: it waits for its turn and rests for nobody."""
         self._worker = FairLock()
-        self._rest_until = 0.0
+        self._owed = 0.0
+        """Seconds of rest that were due when the last transaction ended; negative: so much was taken in advance."""
+        self._ended = 0.0
         self._crowd = 0.0
 
     @contextmanager
@@ -85,22 +90,25 @@ class Turns:
         """A turn for a worker's connection, after the rest that the last one left. Who writes says so on the value."""
         # While this thread rests, callers in this process may write: it holds its place in the workers' line only.
         with self._worker:
-            pause = self._rest_until - time.monotonic()
-            if pause > 0:
-                time.sleep(pause)
+            self._rest()
             writing = Writing()
             try:
                 with self.taken:
                     yield writing
             finally:
-                self._rest_after(writing)
+                self._count(writing)
 
-    def _rest_after(self, writing: Writing) -> None:
+    def _rest(self) -> None:
+        self._owed = max(-SAVED_REST, self._owed - (time.monotonic() - self._ended))
+        if self._owed > 0:
+            time.sleep(min(LONGEST_REST, self._owed))
+            self._owed = 0.0
+
+    def _count(self, writing: Writing) -> None:
         self._crowd += MEMORY * (writing.waited - self._crowd)
+        self._ended = time.monotonic()
         if writing.began:
-            now = time.monotonic()
-            rest = (now - writing.began) * (REST_ALONE + REST_CROWDED * self._crowd)
-            self._rest_until = now + min(LONGEST_REST, rest)
+            self._owed += (self._ended - writing.began) * (REST_ALONE + REST_CROWDED * self._crowd)
 
 
 class Writing:
