@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
+from django.db import DataError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...models.fields import from_db, to_text
-from ..columns import HOT, QUEUE
-from ..constrained import _levels, in_order
+from ..columns import HOT, QUEUE, names
+from ..constrained import CANDIDATE_COLUMNS, Candidate, _levels, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
+from ..engine import chunks
 from .session import ROWS, SQLiteSession, as_json
 
 Pair = tuple[str, int]
+
+READ_AT_ONCE = 25
+"""Jobs in one JSON text: each may be a megabyte."""
 
 
 def closed(queue: str) -> str:
@@ -48,6 +54,11 @@ _DUE = (
     "SELECT json_group_array(json_array(run_at, id, place)) FROM ("
     f"SELECT run_at, id, rowid AS place FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s AND run_at <= %s "
     f"AND NOT EXISTS ({closed('%s')}) ORDER BY run_at, id LIMIT %s)"
+)
+_CANDIDATES = (
+    f"SELECT json_group_array(json_array({names(CANDIDATE_COLUMNS)}, {SQLiteSession.NOW})) FROM ("
+    f"SELECT {names(CANDIDATE_COLUMNS)} FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s "
+    f"AND run_at <= {SQLiteSession.NOW} ORDER BY run_at, id LIMIT %s)"
 )
 _PENDING_QUEUES = f"""
 WITH RECURSIVE q (name) AS (
@@ -132,6 +143,32 @@ class ClaimStatements(SQLiteSession):
             [as_json(places), worker_id],
         )
         return [self._claimed(row) for row in rows]
+
+    # -- the constrained claim ----------------------------------------------------------------------------------------
+
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+        found: list[Candidate] = []
+        for pair in wanted:
+            found += map(self._candidate, self._one_json(_CANDIDATES, pair))
+        return sorted(found, key=lambda row: (row.run_at, row.id))
+
+    def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:
+        among, params = self._among("id", ids)
+        self._execute(f"UPDATE {HOT} SET {self._lease_assignments(start)} WHERE {among}", [worker_id, *params])
+        return [job for part in chunks(ids, READ_AT_ONCE) for job in self._jobs(*self._among("id", part))]
+
+    def _jobs(self, condition: str, params: Sequence[Any]) -> list[ClaimedJob]:
+        """Leased rows as jobs, read while the file is locked."""
+        columns = self._claimed_list()
+        try:
+            rows = self._one_json(
+                f"SELECT json_group_array(json_array({columns})) FROM {HOT} WHERE {condition}", params
+            )
+        except DataError:  # together more than SQLite's longest text, a gigabyte
+            rows = self._query(f"SELECT {columns} FROM {HOT} WHERE {condition}", params)
+        return [self._claimed(row) for row in rows]
+
+    # -- what there is ------------------------------------------------------------------------------------------------
 
     def _next_due(self, pairs: Sequence[Pair]) -> float | None:
         now = dt.datetime.now(dt.UTC)
