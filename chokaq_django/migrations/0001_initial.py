@@ -294,7 +294,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'active jobs',
                 'db_table': 'chokaq_job_hot',
                 'permissions': [('view_deck', 'Can see the operator deck'), ('operate', 'Can operate queues, workers and circuits'), ('edit_payload', 'Can edit job payloads'), ('resurrect', 'Can resurrect dead jobs'), ('cancel', 'Can cancel jobs'), ('purge', 'Can purge jobs'), ('view_payload', 'Can see payloads, results and error texts')],
-                'indexes': [chokaq_django.models.indexes.StatusIndex(fields=['queue', 'priority', 'run_at', 'id'], name='chokaq_hot_claim', statuses=(0,)), chokaq_django.models.indexes.StatusIndex(fields=['queue'], name='chokaq_hot_live', statuses=(1, 2)), chokaq_django.models.indexes.SparseUniqueIndex(fields=['idempotency_key'], name='chokaq_hot_key')],
+                'indexes': [chokaq_django.models.indexes.StatusIndex(fields=['queue', 'priority', 'run_at', 'id'], name='chokaq_hot_claim', statuses=(0,)), chokaq_django.models.indexes.StatusIndex(fields=['queue'], name='chokaq_hot_live', statuses=(1, 2)), chokaq_django.models.indexes.SparseUniqueIndex(fields=['idempotency_key'], name='chokaq_hot_key'), chokaq_django.models.indexes.SparseIndex(fields=['deadline_at'], name='chokaq_hot_deadline')],
             },
         ),
         migrations.CreateModel(

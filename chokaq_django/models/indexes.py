@@ -39,7 +39,16 @@ class StatusIndex(models.Index):
         return f"{column} IN ({', '.join(str(int(status)) for status in self.statuses)})"
 
 
-class SparseUniqueIndex(models.Index):
+class SparseIndex(models.Index):
+    """An index over the rows that have a value in its first column, or over all where the engine cannot filter."""
+
+    def _get_condition_sql(self, model: Any, schema_editor: Any) -> str | None:
+        if not schema_editor.connection.features.supports_partial_indexes:
+            return None
+        return f"{schema_editor.quote_name(self.fields[0])} IS NOT NULL"
+
+
+class SparseUniqueIndex(SparseIndex):
     """Unique among the rows that have a value: a filtered unique index, or a plain one where NULLs never clash."""
 
     template = "CREATE UNIQUE INDEX %(name)s ON %(table)s (%(columns)s)%(condition)s"
@@ -47,8 +56,3 @@ class SparseUniqueIndex(models.Index):
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
         kwargs["sql"] = self.template
         return super().create_sql(model, schema_editor, using, **kwargs)
-
-    def _get_condition_sql(self, model: Any, schema_editor: Any) -> str | None:
-        if not schema_editor.connection.features.supports_partial_indexes:
-            return None
-        return f"{schema_editor.quote_name(self.fields[0])} IS NOT NULL"

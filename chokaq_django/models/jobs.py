@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..job.failures import FailureReason
 from .fields import KeyField, ULIDField, UTCDateTimeField
-from .indexes import SparseUniqueIndex, StatusIndex
+from .indexes import SparseIndex, SparseUniqueIndex, StatusIndex
 
 __all__ = ["FailureReason", "JobArchive", "JobBase", "JobDLQ", "JobHot", "JobStatus", "JobTrash"]
 
@@ -91,11 +91,12 @@ class JobHot(JobBase):
             ("purge", "Can purge jobs"),
             ("view_payload", "Can see payloads, results and error texts"),
         ]
-        # Every index here is paid at every transition: these serve the claim, caps and rescue, and idempotency.
+        # Every index here is paid at every transition: these serve the claim, caps and rescue, idempotency, expiry.
         indexes = [
             StatusIndex(statuses=(0,), fields=["queue", "priority", "run_at", "id"], name="chokaq_hot_claim"),
             StatusIndex(statuses=(1, 2), fields=["queue"], name="chokaq_hot_live"),
             SparseUniqueIndex(fields=["idempotency_key"], name="chokaq_hot_key"),
+            SparseIndex(fields=["deadline_at"], name="chokaq_hot_deadline"),  # costs only jobs with a deadline
         ]
 
 

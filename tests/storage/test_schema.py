@@ -28,6 +28,7 @@ PARTIAL = {
     "chokaq_hot_claim": "status = 0",
     "chokaq_hot_live": "status IN (1, 2)",
     "chokaq_hot_key": "idempotency_key IS NOT NULL",
+    "chokaq_hot_deadline": "deadline_at IS NOT NULL",
 }
 
 

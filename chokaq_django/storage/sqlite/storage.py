@@ -14,6 +14,6 @@ class SQLiteStorage(EnqueueStatements, ClaimStatements, SettleStatements):
     """The storage contract on SQLite 3.35 or newer."""
 
     def expire(self, limit: int) -> int:
-        # The look may read every Pending row; it must not keep others from writing meanwhile.
-        sql = f"SELECT 1 FROM {HOT} WHERE status = 0 AND deadline_at < {self.NOW} LIMIT 1"
+        # A look first, which keeps nobody from writing: mostly there is nothing.
+        sql = f"SELECT 1 FROM {HOT} WHERE status + 0 = 0 AND deadline_at < {self.NOW} LIMIT 1"
         return super().expire(limit) if self._single(lambda: self._query(sql)) else 0
