@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -30,7 +31,24 @@ def tidy_connections(*, busy: bool = True) -> None:
             del connections[connection.alias]
 
 
+def _closed_below(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a handler closed the driver's connection under Django, which would show only in the next job."""
+    raw = connection.connection
+    if raw is None:
+        return False
+    if connection.vendor != "sqlite":
+        return bool(getattr(raw, "closed", False))
+    try:
+        raw.total_changes  # noqa: B018 - the cheapest question that a closed connection refuses
+    except sqlite3.ProgrammingError:
+        return True
+    return False
+
+
 def _tidy(connection: BaseDatabaseWrapper, busy: bool) -> None:
+    if _closed_below(connection):
+        connection.close()
+        return
     until = connection.close_at
     if busy and connection.settings_dict["CONN_MAX_AGE"] == 0:
         connection.close_at = None

@@ -39,8 +39,10 @@ def test_an_atomic_job_after_it_is_not_hurt_either(start_worker: StartWorker, ho
     assert Effect.objects.filter(name="next").count() == 1
 
 
-@only_on("postgresql", "SQLite has no server that could end a connection")
-@pytest.mark.parametrize("how", ["killed", "closed"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param("killed", marks=only_on("postgresql", "SQLite has no server that could end a connection")), "closed"],
+)
 def test_a_job_whose_connection_is_lost_does_not_hurt_the_next(start_worker: StartWorker, how: str) -> None:
     start_worker(concurrency=1)
     settled(enqueue(jobs.BreakJob(how=how), max_attempts=1).id)
