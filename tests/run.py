@@ -36,13 +36,17 @@ class Engine:
     missing: str = ""
 
 
+# Two Pythons may run the suite in one folder at the same time.
+PYTHON = f"{sys.version_info[0]}{sys.version_info[1]}"
+
+
 def sqlite() -> Engine:
-    return Engine("sqlite", f"sqlite:///{ROOT / 'var' / 'tests.sqlite3'}")
+    return Engine("sqlite", f"sqlite:///{ROOT / 'var' / f'tests-py{PYTHON}.sqlite3'}")
 
 
 def postgresql() -> Engine:
     # A name of this folder's own, so that two checkouts on one machine do not drop each other's test database.
-    name = f"chokaq_{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}"
+    name = f"chokaq_{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}_py{PYTHON}"
     url = os.environ.get("CHOKAQ_TEST_POSTGRES_URL") or f"postgres://postgres@127.0.0.1:5432/{name}"
     import psycopg
 
