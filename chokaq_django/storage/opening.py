@@ -14,6 +14,8 @@ from .contract import Storage, StorageError
 ENGINES = {
     "postgresql": ("PostgreSQL", ".postgres", "PostgresStorage"),
     "sqlite": ("SQLite", ".sqlite", "SQLiteStorage"),
+    "mysql": ("MariaDB and MySQL", ".mysql", "MySQLStorage"),
+    "microsoft": ("SQL Server", ".mssql", "SQLServerStorage"),
 }
 """Vendor of a Django connection -> name for people, module, class."""
 
