@@ -16,7 +16,7 @@ from .helpers import WorkerProcess
 
 @pytest.fixture(scope="session")
 def engine() -> str:
-    """The engine under test: ``sqlite``, ``postgresql``."""
+    """The engine under test: ``sqlite``, ``postgresql``, ``mysql`` (MariaDB too), ``microsoft``."""
     return str(connection.vendor)
 
 
@@ -35,4 +35,6 @@ def worker_process(transactional_db: None) -> Iterator[Callable[..., WorkerProce
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"engine: {connection.vendor}, Django {django.get_version()}, Python {platform.python_version()}"
+    driver = connection.Database.__name__  # MariaDB and SQL Server have two each
+    version = f"Django {django.get_version()}, Python {platform.python_version()}"
+    return f"engine: {connection.vendor} (driver {driver}), {version}"

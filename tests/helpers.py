@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -13,8 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
 T = TypeVar("T")
@@ -48,7 +51,22 @@ def database_url(alias: str = "default") -> str:
     user = quote(str(config["USER"] or ""), safe="")
     password = f":{quote(str(config['PASSWORD']), safe='')}" if config["PASSWORD"] else ""
     port = f":{config['PORT']}" if config["PORT"] else ""
-    return f"{scheme}://{user}{password}@{quote(str(config['HOST'] or ''), safe='.')}{port}/{config['NAME']}"
+    # The driver, its timeouts and what else decides how a connection behaves must be the same in the other process.
+    options = {key: value for key, value in config["OPTIONS"].items() if type(value) in (str, int)}
+    query = f"?{urlencode(options, quote_via=quote)}" if options else ""
+    return f"{scheme}://{user}{password}@{quote(str(config['HOST'] or ''), safe='.')}{port}/{config['NAME']}{query}"
+
+
+def need_mssql_backend() -> None:
+    """To be called at the top of a module that builds SQL Server's statements without a server: it skips the module
+    where mssql-django cannot be loaded (pyodbc needs the system's libodbc2), and fails it in CI."""
+    try:
+        importlib.import_module("mssql.base")
+    except (ImproperlyConfigured, ImportError) as error:
+        reason = f"the mssql-django backend cannot be loaded: {error}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason, allow_module_level=True)
 
 
 class WorkerProcess:

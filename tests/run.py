@@ -2,9 +2,18 @@
 
     python tests/run.py [pytest arguments]
 
-* SQLite always runs, PostgreSQL when a server answers at ``CHOKAQ_TEST_POSTGRES_URL`` (default: user ``postgres`` at
-  127.0.0.1:5432). It says which engines run and why another does not.
-* ``CHOKAQ_TEST_ENGINES=sqlite,postgresql`` chooses; an engine that is named there but not in reach is a failure.
+* SQLite always runs. PostgreSQL and MariaDB run when a server answers at ``CHOKAQ_TEST_POSTGRES_URL`` (default: user
+  ``postgres`` at 127.0.0.1:5432) and ``CHOKAQ_TEST_MARIADB_URL`` (default: user ``root`` without a password at
+  127.0.0.1:3306; a MySQL server is as good and is called by its name). SQL Server runs when ``CHOKAQ_TEST_MSSQL_URL``
+  names one. It says which engines run and why another does not.
+* ``CHOKAQ_TEST_ENGINES=sqlite,postgresql,mariadb,mssql`` chooses; an engine that is named there but not in reach is a
+  failure, and so is one whose variable is set.
+
+Django makes the database that the tests use, ``test_`` before the name in the URL, and drops it afterwards: the user
+needs the right to create databases. A URL's query string becomes Django's ``OPTIONS``, percent-encoded::
+
+    CHOKAQ_TEST_MSSQL_URL='mssql://sa:secret@host:1433/chokaq?python_driver=mssql_python&extra_params=TrustServerCertificate%3Dyes'
+    CHOKAQ_TEST_MSSQL_URL='mssql://sa:secret@host/chokaq?driver=ODBC%20Driver%2018%20for%20SQL%20Server&extra_params=Encrypt%3Dno'
 
 The last line adds the engines' results up in pytest's own form. Exit code: 0 when every engine passed.
 """
@@ -20,9 +29,17 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+
+import django
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db.utils import ConnectionHandler
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from example_project.databases import database_from_url  # noqa: E402 - found by the line above
+
 SUMMARY = re.compile(r"^=* ?(?P<counts>.*\b\d+ [a-z]+.*|no tests ran) in [\d.]+s\b.*$")
 NO_TESTS = 5  # pytest's exit code
 
@@ -44,23 +61,60 @@ def sqlite() -> Engine:
     return Engine("sqlite", f"sqlite:///{ROOT / 'var' / f'tests-py{PYTHON}.sqlite3'}")
 
 
+def own_name() -> str:
+    """A database name of this folder's own: two checkouts on one machine do not drop each other's test database."""
+    return f"chokaq_{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}_py{PYTHON}"
+
+
 def postgresql() -> Engine:
-    # A name of this folder's own, so that two checkouts on one machine do not drop each other's test database.
-    name = f"chokaq_{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}_py{PYTHON}"
-    url = os.environ.get("CHOKAQ_TEST_POSTGRES_URL") or f"postgres://postgres@127.0.0.1:5432/{name}"
-    import psycopg
+    url = os.environ.get("CHOKAQ_TEST_POSTGRES_URL") or f"postgres://postgres@127.0.0.1:5432/{own_name()}"
+    _, why = probe(url, "postgres", "SELECT version()")
+    return Engine("postgresql", missing=why) if why else Engine("postgresql", url)
 
-    parts = urlsplit(url)
-    probe = urlunsplit(parts._replace(scheme="postgresql", path="/postgres"))
+
+def mariadb() -> Engine:
+    url = os.environ.get("CHOKAQ_TEST_MARIADB_URL") or f"mysql://root@127.0.0.1:3306/{own_name()}"
+    version, why = probe(url, "", "SELECT VERSION()")
+    if why:
+        return Engine("mariadb", missing=why)
+    return Engine("mariadb" if "MariaDB" in version else "mysql", url)
+
+
+def mssql() -> Engine:
+    url = os.environ.get("CHOKAQ_TEST_MSSQL_URL")
+    if not url:
+        return Engine("mssql", missing="CHOKAQ_TEST_MSSQL_URL is not set")
+    _, why = probe(url, None, "SELECT @@VERSION")
+    return Engine("mssql", missing=why) if why else Engine("mssql", url)
+
+
+def probe(url: str, database: str | None, question: str) -> tuple[str, str]:
+    """The answer of the server at ``url``, through Django and the driver that the tests will use; or why there is none.
+
+    ``database``: one that is always there to connect to.
+    """
+    config = {**database_from_url(url), "NAME": database, "CONN_HEALTH_CHECKS": False}
+    connection = None
     try:
-        psycopg.connect(probe, connect_timeout=3).close()
-    except psycopg.OperationalError as error:
-        return Engine("postgresql", missing=f"no server at {parts.hostname}:{parts.port}: {str(error).splitlines()[0]}")
-    return Engine("postgresql", url)
+        connection = ConnectionHandler({"default": config})["default"]
+        with connection.cursor() as cursor:
+            cursor.execute(question)
+            return str(cursor.fetchone()[0]), ""
+    except ImproperlyConfigured as error:
+        return "", f"no driver: {str(error).splitlines()[0]}"
+    except Exception as error:  # noqa: BLE001 - of any driver, also one whose own libraries are missing
+        return "", f"not to be had at {config['HOST']}:{config['PORT']}: {(str(error) or repr(error)).splitlines()[0]}"
+    finally:
+        if connection is not None:
+            connection.close()
 
 
-FINDERS = {"sqlite": sqlite, "postgresql": postgresql}
-LATER = {"mariadb": "comes with a later release", "mssql": "comes with a later release"}
+FINDERS = {"sqlite": sqlite, "postgresql": postgresql, "mariadb": mariadb, "mssql": mssql}
+VARIABLES = {
+    "postgresql": "CHOKAQ_TEST_POSTGRES_URL",
+    "mariadb": "CHOKAQ_TEST_MARIADB_URL",
+    "mssql": "CHOKAQ_TEST_MSSQL_URL",
+}
 
 
 def run(engine: Engine, arguments: list[str]) -> tuple[int, Counter[str]]:
@@ -97,12 +151,14 @@ def main(arguments: list[str]) -> int:
         print(f"CHOKAQ_TEST_ENGINES names {', '.join(sorted(unknown))}; there are: {', '.join(FINDERS)}")
         return 2
     began = time.monotonic()
-    engines = [find() for name, find in FINDERS.items() if not wanted or name in wanted]
+    settings.configure(USE_TZ=True)
+    django.setup()  # for the probes: no app, no database
+    names = [name for name in FINDERS if not wanted or name in wanted]
+    engines = [FINDERS[name]() for name in names]
+    demanded = {name for name in names if name in wanted or os.environ.get(VARIABLES.get(name, ""))}
     print("Engines of this run:")
     for engine in engines:
         print(f"  {engine.name:<11} {'runs' if engine.url else 'left out: ' + engine.missing}")
-    for name, reason in LATER.items():
-        print(f"  {name:<11} left out: {reason}")
 
     total: Counter[str] = Counter()
     results = []
@@ -110,7 +166,7 @@ def main(arguments: list[str]) -> int:
         if engine.url:
             code, counts = run(engine, arguments)
         else:
-            code, counts = (1, Counter(error=1)) if wanted else (0, Counter())
+            code, counts = (1, Counter(error=1)) if engine.name in demanded else (0, Counter())
         total += counts
         results.append((engine, code, counts))
 

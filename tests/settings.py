@@ -20,6 +20,8 @@ _database = database_from_url(env.str("DATABASE_URL", f"sqlite:///{VAR_DIR}/test
 if _database["ENGINE"].endswith("sqlite3"):
     _file = Path(_database["NAME"])
     _database["TEST"] = {"NAME": str(_file.with_name(f"test_{_file.name}"))}
+elif _database["ENGINE"].endswith("mysql"):
+    _database["TEST"] = {"CHARSET": "utf8mb4"}  # the server's default may be latin1
 DATABASES = {"default": _database}
 
 # "tests" is an app so that workers find its jobs.py by autodiscovery, as they do in a real project.
