@@ -25,6 +25,7 @@ from .job.signals import job_enqueued
 from .observability.events import Event, log_event
 from .request import Request, chunks_of, envelope_of, row_of, rows_of
 from .storage import Enqueued, NewJob, StorageError, get_storage
+from .storage.missing import tables_missing
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -182,21 +183,13 @@ def _insert(connection: BaseDatabaseWrapper, rows: list[NewJob]) -> list[Enqueue
             "enqueue() was called in async code: use 'await aenqueue(...)' there."
         ) from error
     except DatabaseError as error:
-        if not _tables_missing(error):
+        if not tables_missing(error):
             raise
         database = "" if connection.alias == DEFAULT_DB_ALIAS else f" --database={connection.alias}"
         raise StorageError(
             f"The job tables are missing in database {connection.alias!r}, or older than this version: "
             f"run 'manage.py migrate{database}'."
         ) from error
-
-
-def _tables_missing(error: DatabaseError) -> bool:
-    """Whether a statement failed because a table or column of it does not exist."""
-    state = getattr(error.__cause__, "sqlstate", None)
-    if state is not None:
-        return state in ("42P01", "42703")
-    return any(words in str(error) for words in ("no such table", "no such column", "has no column named"))
 
 
 def _tell_transactions(connection: BaseDatabaseWrapper) -> None:
