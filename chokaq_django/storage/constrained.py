@@ -14,18 +14,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .circuit_rows import CircuitStatements
 from .circuits import CircuitState
 from .columns import CLAIMED_COLUMNS, HOT, QUEUE, names
 from .contract import Claim, ClaimedJob, ClaimRequest
+from .deferrals import LONGEST_SPREAD, DeferralStatements
 from .engine import Row
 
 INSPECT = 1_000
 """Rows that a claim looks at beyond its limit, at most."""
 FIRST_LOOK = 32
 """Rows beyond what is needed in the first look at a level; each further look doubles it."""
-LONGEST_SPREAD = 300.0
-"""Seconds over which a long blocked head is spread, at most."""
 PERMIT_WAIT = 5.0
 """Seconds to leave alone what waits for a probe's answer."""
 
@@ -102,7 +100,7 @@ class Gate:
         return answer
 
 
-class ClaimStatements(CircuitStatements):
+class ClaimStatements(DeferralStatements):
     """Claims; :meth:`_claim_fast` is the engine's own when nothing restricts."""
 
     def claim(self, request: ClaimRequest) -> Claim:
@@ -178,20 +176,6 @@ class ClaimStatements(CircuitStatements):
         for name in ("created_at", "started_at", "run_at", "due_at", "deadline_at"):
             setattr(job, name, self._read_instant(getattr(job, name)))
         return job
-
-    def _defer(self, delays: Sequence[tuple[str, float]]) -> None:
-        """Move ``run_at`` of locked Pending rows to so many seconds from now; ``due_at`` stays. Rows with nearly equal
-        delays may share one."""
-        ordered = sorted(delays, key=lambda item: item[1])
-        steps = 1 if ordered[0][1] == ordered[-1][1] else 8
-        size = -(-len(ordered) // steps)
-        for first in range(0, len(ordered), size):
-            step = ordered[first : first + size]
-            among, params = self._among("id", [job_id for job_id, _ in step])
-            self._execute(
-                f"UPDATE {HOT} SET run_at = {self._after()}, updated_at = {self.NOW} WHERE {among}",
-                [step[-1][1], *params],
-            )
 
     def _next_due(self, pairs: Sequence[Pair]) -> float | None:
         """Seconds until the earliest future row of these pairs, by one seek for each."""

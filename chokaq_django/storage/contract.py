@@ -360,6 +360,12 @@ class Storage(ABC):
         """Lease due rows in the order priority (highest first), due time, id. See :class:`ClaimRequest`."""
 
     @abstractmethod
+    def advance(self, queues: Sequence[str], types: Collection[str], within: float, limit: int) -> int:
+        """Give up to ``limit`` rows of these types, which claims have deferred, their place back, now that nothing
+        blocks them; how many. ``within``: seconds for which the longest block of them was to last. Rows that were
+        attempted or snoozed before wait for their own time."""
+
+    @abstractmethod
     def pending_queues(self) -> list[str]:
         """Names of queues that hold Pending rows, by a loose index scan."""
 

@@ -44,6 +44,8 @@ LOOK_PAST = 20
 """Jobs of a kind without a free slot to hold while looking for jobs of the other kind behind them."""
 LATELY = 60.0
 """Seconds for which a queue is known by the kinds of jobs it has had."""
+BROUGHT_FORWARD = 500
+"""Jobs of a circuit that has closed which a worker with free slots takes back to the head of their queue at once."""
 QUEUES_KEPT = 1_000
 QUIET_AFTER = 60.0
 """Seconds of silence after which IDLE_POLL_INTERVAL holds."""
@@ -171,9 +173,19 @@ class Fetcher(Service):
         self._backlog = len(claim.jobs) >= limit
         if claim.contended:
             return random.uniform(0.005, 0.02)
-        if claim.deferred or self._backlog or (claim.jobs and not start):
+        if claim.deferred or self._backlog or (claim.jobs and not start) or self._bring_forward(storage, names):
             return 0.0
         return self._idle_pause(claim.next_due) if claim.jobs else self._nothing(fresh, claim.next_due)
+
+    def _bring_forward(self, storage: Storage, names: Sequence[str]) -> bool:
+        """Now that slots are free: give jobs whose circuit has closed their place back; whether there were any."""
+        freed = self._circuits.freed()
+        if not freed:
+            return False
+        if storage.advance(names, freed, max(freed.values()), BROUGHT_FORWARD):
+            return True
+        self._circuits.brought_forward(freed)
+        return False
 
     def _silent(self) -> bool:
         return time.monotonic() - self._active_at > QUIET_AFTER

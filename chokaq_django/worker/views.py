@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 from ..conf import Options
@@ -105,10 +105,15 @@ class QueueView:
 
 
 class CircuitView:
-    """Types that must not run now, and types that may be probed."""
+    """Types that must not run now, types that may be probed, and types that a circuit has let go.
+
+    Read by the fetch loop; :meth:`replace` is called by the settle loop too.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[str, CircuitRow] = {}
+        self._held: dict[str, float] = {}  # type that is not closed -> the longest time it was to stay so, in seconds
+        self._freed: dict[str, float] = {}  # type whose circuit closed -> the same
         self._read_at = 0.0
         self._unknown: dict[str, tuple[float, float, float]] = {}  # type -> (first seen, blocked until, pause)
 
@@ -117,8 +122,23 @@ class CircuitView:
             self.replace(storage.circuits())
 
     def replace(self, rows: Sequence[CircuitRow]) -> None:
+        held = {
+            row.type: max(row.reopens_in, self._held.get(row.type, 0.0)) for row in rows if row.state != Circuit.CLOSED
+        }
+        gone = {key: seconds for key, seconds in self._held.items() if key not in held}
+        freed = {key: seconds for key, seconds in self._freed.items() if key not in held}
+        self._held, self._freed = held, freed | gone
         self._rows = {row.type: row for row in rows}
         self._read_at = time.monotonic()
+
+    def freed(self) -> dict[str, float]:
+        """Type keys whose circuit has closed, and whose deferred jobs may still wait to be brought forward, to the
+        seconds for which the circuit was to be open at most."""
+        return self._freed
+
+    def brought_forward(self, freed: Mapping[str, float]) -> None:
+        """No job of these types is deferred any more."""
+        self._freed = {key: seconds for key, seconds in self._freed.items() if key not in freed}
 
     def row(self, type_key: str) -> CircuitRow | None:
         return self._rows.get(type_key)

@@ -23,6 +23,8 @@ KILLS = 20
 OPTIONS = {
     "RECOVERY": {"WORKER_TIMEOUT": 2, "SCAN_INTERVAL": 0.3, "CRASH_LIMIT": 1_000},
     "EXECUTION": {"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
+    # Every kill is a failure of the types that ran: their circuits would open and the next worker would have no work.
+    "CIRCUIT": {"FAILURES": 10_000},
 }
 
 

@@ -6,13 +6,14 @@ import datetime as dt
 import itertools
 
 import pytest
+from django.db.models import F
 
 from chokaq_django.models import Circuit, JobHot
 from chokaq_django.storage import ClaimedJob, ClaimRequest, OutcomeKind, Storage
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, CircuitRow
 from tests.helpers import wait_until
 
-from .support import PENDING, WORKER, Jobs, committed, ids, together
+from .support import PENDING, WORKER, Jobs, committed, ids, row, together
 
 pytestmark = committed
 
@@ -262,6 +263,56 @@ def test_a_blocked_job_uses_no_attempt_and_no_place(jobs: Jobs, storage: Storage
     probe(jobs)
     waiting = JobHot.objects.filter(status=PENDING)
     assert {(job.attempt, job.claim_number, job.worker_id) for job in waiting} == {(0, 0, None)}
+
+
+# -- after the block ---------------------------------------------------------------------------------------------------
+
+
+def deferred(jobs: Jobs, count: int, seconds: float, **columns: object) -> list[str]:
+    """Jobs of the type that a claim has moved out of its way for so long."""
+    ids = jobs.add(count, type=TYPE, **columns)
+    assert jobs.claim(10, blocked={TYPE: seconds}).deferred == count
+    return ids
+
+
+def test_deferred_jobs_get_their_place_back(jobs: Jobs, storage: Storage) -> None:
+    waiting = [*deferred(jobs, 2, 3600.0, priority=5), *deferred(jobs, 2, 3600.0, priority=20)]
+    assert jobs.claim(10).jobs == []
+    assert storage.advance(["mail"], {TYPE}, 3600.0, 100) == 4
+    assert storage.advance(["mail"], {TYPE}, 3600.0, 100) == 0
+    newer = jobs.one(type="other.v1", priority=20)
+    assert [job.id for job in jobs.claim(10).jobs] == [*waiting[2:], newer, *waiting[:2]]
+
+
+def test_only_what_a_block_has_moved_is_advanced(jobs: Jobs, storage: Storage) -> None:
+    (failed, snoozed) = jobs.running(2, type=TYPE)
+    jobs.settle(failed, OutcomeKind.RETRY, delay=60.0)
+    jobs.settle(snoozed, OutcomeKind.SNOOZED, delay=60.0)
+    later = jobs.one(type=TYPE, delay=60.0)
+    elsewhere = deferred(jobs, 1, 60.0, queue="mail")
+    jobs.add(1, type="other.v1")
+    assert jobs.claim(10, blocked={"other.v1": 60.0}).deferred == 1
+    assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 1
+    assert [job.id for job in jobs.claim(10).jobs] == elsewhere
+    assert row(later)["run_at"] > storage.now()
+
+
+def test_advancing_keeps_to_its_limit_its_queues_and_its_reach(jobs: Jobs, storage: Storage) -> None:
+    far = deferred(jobs, 1, 7200.0)
+    near = deferred(jobs, 5, 60.0)
+    assert storage.advance(["other"], {TYPE}, 60.0, 100) == 0
+    assert storage.advance(["mail"], {TYPE}, 60.0, 3) == 3
+    assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 2
+    assert storage.advance(["mail"], {TYPE}, 7200.0, 100) == 1
+    assert ids(jobs.claim(10).jobs) == [*far, *near]
+
+
+def test_eight_workers_advance_each_row_once(jobs: Jobs) -> None:
+    for _ in range(10):
+        deferred(jobs, 10, 60.0)
+    moved = together(8, lambda _, storage: storage.advance(["mail"], {TYPE}, 60.0, 50))
+    assert sum(moved) == 100 - len(JobHot.objects.filter(run_at__gt=F("due_at")))
+    assert sum(moved) > 0
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------

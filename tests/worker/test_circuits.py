@@ -100,6 +100,24 @@ def test_an_open_circuit_is_probed_by_itself_and_a_failed_probe_opens_it_again(
     assert ledger.names().count("later") == 8
 
 
+def test_jobs_of_a_circuit_that_is_reset_run_at_once(start_worker: StartWorker, ledger: Ledger) -> None:
+    workers = [start_worker(queue, concurrency=2) for queue in ("one", "two")]
+    all_settled(answer.id for answer in enqueue_many([jobs.TripJob(gate="mended")] * 5, queue="one"))
+    wait_until(lambda: state() == Circuit.OPEN, what="the circuit opens")
+    keep_open()
+    wait_open(*workers)
+    ids = [
+        answer.id
+        for queue in ("one", "two")
+        for answer in enqueue_many([jobs.TripJob(gate="mended", name="waited")] * 60, queue=queue)
+    ]
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=30)
+    wait_until(lambda: not JobHot.objects.filter(pk__in=ids, run_at__lt=soon).exists(), what="all are put off")
+    ledger.open_gate("mended")
+    Circuit.objects.filter(pk=TRIP).delete()
+    assert {view.status for view in all_settled(ids, 15)} == {JobStatus.SUCCEEDED}
+
+
 def test_only_one_probe_runs_at_a_time(start_worker: StartWorker, ledger: Ledger) -> None:
     gated = "test.gated_trip"
     workers = [start_worker(queue, concurrency=4) for queue in ("one", "two")]
