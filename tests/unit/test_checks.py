@@ -14,6 +14,7 @@ from django.core.checks import CheckMessage
 from django.db import connections
 
 from chokaq_django import checks
+from chokaq_django.checks import project
 from chokaq_django.job.registry import registry
 
 
@@ -77,21 +78,27 @@ def test_unknown_alias(settings: Any) -> None:
     assert only(checks.check_database).hint == "DATABASES has 'default'."
 
 
-@pytest.mark.parametrize(
-    ("engine", "words"),
-    [
-        ("django.db.backends.mysql", "MySQL and MariaDB is not supported yet"),
-        ("mssql", "SQL Server is not supported yet"),
-        ("django.db.backends.oracle", "cannot hold jobs"),
-        ("", "cannot hold jobs"),
-    ],
-)
-def test_unsupported_engines(database: Any, engine: str, words: str) -> None:
+@pytest.mark.parametrize("engine", ["django.db.backends.oracle", ""])
+def test_unsupported_engines(database: Any, engine: str) -> None:
     database(ENGINE=engine, NAME="x")
     message = only(checks.check_database)
     assert message.id == "chokaq.E003"
-    assert words in message.msg
-    assert "django.db.backends.sqlite3 and django.db.backends.postgresql" in str(message.hint)
+    assert "cannot hold jobs" in message.msg
+    for name in ("sqlite3", "postgresql", "mysql (MariaDB too)", "mssql (SQL Server"):
+        assert name in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"ENGINE": "django.db.backends.postgresql"},
+        {"ENGINE": "django.db.backends.mysql"},
+        {"ENGINE": "mssql", "OPTIONS": {"python_driver": "mssql_python"}},
+    ],
+)
+def test_supported_engines(database: Any, config: dict[str, Any]) -> None:
+    database(NAME="x", **config)
+    assert found(checks.check_database) == []
 
 
 @pytest.mark.parametrize(
@@ -109,6 +116,45 @@ def test_isolation(database: Any, options: dict[str, Any], level: str) -> None:
     message = only(checks.check_database)
     assert message.id == "chokaq.E004"
     assert level in message.msg
+
+
+@pytest.mark.parametrize("engine", ["django.db.backends.mysql", "mssql"])
+@pytest.mark.parametrize("level", ["repeatable read", "SERIALIZABLE", "snapshot"])
+def test_isolation_on_mysql_and_sql_server(database: Any, engine: str, level: str) -> None:
+    options = {"isolation_level": level, "python_driver": "mssql_python"}
+    database(ENGINE=engine, NAME="x", OPTIONS=options)
+    message = only(checks.check_database)
+    assert message.id == "chokaq.E004"
+    assert f"as {level.upper()};" in message.msg
+    for right in ("read committed", "READ COMMITTED", None):
+        database(ENGINE=engine, NAME="x", OPTIONS={**options, "isolation_level": right})
+        assert found(checks.check_database) == []
+
+
+def test_charset_on_mysql(database: Any) -> None:
+    for wrong in ("utf8", "latin1"):
+        database(ENGINE="django.db.backends.mysql", NAME="x", OPTIONS={"charset": wrong})
+        message = only(checks.check_database)
+        assert message.id == "chokaq.E010"
+        assert f"is spoken to in {wrong}" in message.msg
+    database(ENGINE="django.db.backends.mysql", NAME="x", OPTIONS={"charset": "utf8mb4"})
+    assert found(checks.check_database) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ({}, True),
+        ({"driver": "ODBC Driver 18 for SQL Server", "extra_params": "Encrypt=no"}, True),
+        ({"extra_params": "Encrypt=no;MARS_Connection=no"}, False),
+        ({"extra_params": "mars_connection = yes"}, False),
+        ({"python_driver": "mssql_python"}, False),
+        ({"python_driver": "MSSQL-Python"}, False),
+    ],
+)
+def test_mars_on_sql_server(database: Any, options: dict[str, Any], warned: bool) -> None:
+    database(ENGINE="mssql", NAME="x", OPTIONS=options)
+    assert [message.id for message in found(checks.check_database)] == ["chokaq.W008"] * warned
 
 
 @pytest.mark.parametrize(
@@ -134,21 +180,24 @@ def test_sqlite_in_memory(database: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", None, "/nowhere/at/all/db.sqlite3"])
 def test_sqlite_without_a_place(database: Any, name: Any) -> None:
-    database(ENGINE="django.db.backends.sqlite3", NAME=name)
+    database(ENGINE="django.db.backends.sqlite3", NAME=name, OPTIONS={"transaction_mode": "IMMEDIATE"})
     assert only(checks.check_database).id == "chokaq.W002"
 
 
 def test_sqlite_in_a_file(database: Any, tmp_path: Path) -> None:
     for name in (tmp_path / "db.sqlite3", f"file:{tmp_path}/db.sqlite3?cache=private"):
-        database(ENGINE="django.db.backends.sqlite3", NAME=name)
+        database(ENGINE="django.db.backends.sqlite3", NAME=name, OPTIONS={"transaction_mode": "IMMEDIATE"})
         assert found(checks.check_database) == []
+        for options in ({}, {"transaction_mode": None}, {"transaction_mode": "deferred"}):
+            database(ENGINE="django.db.backends.sqlite3", NAME=name, OPTIONS=options)
+            assert only(checks.check_database).id == "chokaq.W006"
 
 
 def test_sqlite_too_old(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     database(ENGINE="django.db.backends.sqlite3", NAME="db.sqlite3")
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
     message = only(checks.check_database)
-    assert (message.id, message.hint) == ("chokaq.E009", "3.35 or newer is needed; it comes with Python's build.")
+    assert (message.id, message.hint) == ("chokaq.E009", "3.35 or newer is needed. It comes with Python's build.")
 
 
 def test_listen_database(database: Any, settings: Any) -> None:
@@ -165,7 +214,7 @@ def test_listen_database(database: Any, settings: Any) -> None:
 
 
 def test_channels_before_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "get_commands", lambda: {"runworker": "channels"})
+    monkeypatch.setattr(project, "get_commands", lambda: {"runworker": "channels"})
     message = only(checks.check_commands)
     assert message.id == "chokaq.E005"
     assert "Put 'chokaq_django' above 'channels' in INSTALLED_APPS" in str(message.hint)
