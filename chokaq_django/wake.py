@@ -1,7 +1,7 @@
-"""Wake-ups inside one process: who enqueues tells the workers that live in the same process, after the commit.
+"""Wake-ups by who enqueues, after the commit: to the workers in the same process, and through the channel layer.
 
-Other processes learn of new work from the database itself (``NOTIFY``, ``data_version``, polling). This spares a worker
-inside the web process even that.
+Where the database itself tells other processes (``NOTIFY``, ``data_version``) only the former is used, and spares a
+worker inside the web process even that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 
+from . import channel_wake
 from .observability.events import Event, log_event
 
 __all__ = ["listening", "notify", "subscribe", "unsubscribe"]
@@ -45,14 +46,14 @@ def unsubscribe(alias: str, listener: Listener) -> None:
 
 
 def listening(alias: str) -> bool:
-    """Whether anybody in this process waits for work in ``alias``."""
-    return alias in _listeners
+    """Whether :meth:`notify` has anybody to tell about work in ``alias``."""
+    return alias in _listeners or channel_wake.usable(alias)
 
 
 def notify(alias: str, queues: Collection[str] = ()) -> None:
     """Wake the listeners of ``alias`` that are interested in one of ``queues``; all of them when it is empty.
 
-    Call it after the commit. A listener that fails is logged and does not stop the others.
+    Call it after the commit; it does not wait. A listener that fails is logged and does not stop the others.
     """
     for listener, interested in _listeners.get(alias, ()):
         try:
@@ -62,3 +63,5 @@ def notify(alias: str, queues: Collection[str] = ()) -> None:
             log_event(
                 logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "wake-up of %r failed", listener, exc_info=True
             )
+    if channel_wake.usable(alias):
+        channel_wake.tell(alias, queues)

@@ -169,6 +169,7 @@ class Fetcher(Service):
         claim = storage.claim(request)
         if claim.jobs:
             self._active_at = time.monotonic()
+            self._waker.busy()
             self._take(claim.jobs, frozenset(request.probing))
         self._backlog = len(claim.jobs) >= limit
         if claim.contended:

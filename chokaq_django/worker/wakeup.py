@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from django.db import connections
 
+from .. import channel_wake
 from .. import wake as in_process
 from ..conf import Options
 from ..storage.data_version import SQLiteWatcher
@@ -27,6 +28,9 @@ class Waker(Protocol):
 
     def set(self) -> None:
         """Wake the fetch loop now, or as soon as it waits."""
+
+    def busy(self) -> None:
+        """There was work just now: more may follow soon."""
 
     def wait(self, timeout: float) -> list[str]:
         """Sleep until woken or for ``timeout`` seconds; names of queues that were announced, if known."""
@@ -45,14 +49,13 @@ class PollingWaker:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._active = 0.0
+        self._active = float("-inf")
 
     def set(self) -> None:
         self._active = time.monotonic()
         self._event.set()
 
     def busy(self) -> None:
-        """There was work just now: poll fast for a while."""
         self._active = time.monotonic()
 
     def wait(self, timeout: float) -> list[str]:
@@ -118,6 +121,9 @@ class PostgresWaker:
             except BlockingIOError:
                 pass  # the pipe is full of earlier wake-ups: the loop will wake
 
+    def busy(self) -> None:
+        """Notices tell: nothing to hurry for."""
+
     def _listen(self) -> PostgresListener | None:
         if self._listener is None and time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + self.RETRY
@@ -177,7 +183,11 @@ def make_waker(options: Options, interested: Callable[[str], bool]) -> Waker:
     """The waker of the job database's engine; ``interested`` says whether a notice for a queue matters here."""
     waker: Waker
     vendor = connections[options.database].vendor
-    if options.worker.wake_up == "poll":
+    if channel_wake.usable(options.database):
+        from .channel_waker import ChannelWaker
+
+        waker = ChannelWaker(options.database)
+    elif options.worker.wake_up == "poll":
         waker = PollingWaker()
     elif vendor == "postgresql":
         waker = PostgresWaker(options.worker.listen_database or options.database, interested)

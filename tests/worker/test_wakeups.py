@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import statistics
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import redis
 from django.db import connection, transaction
 
-from chokaq_django import control, enqueue
+from chokaq_django import control, enqueue, enqueue_many
 from chokaq_django.models import JobStatus
 from chokaq_django.models import Worker as WorkerRecord
+from chokaq_django.observability.events import Event
 
 from .. import jobs
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
 from .conftest import StartWorker
-from .support import committed, job, only_on, settled
+from .support import all_settled, committed, job, only_on, settled
 
 pytestmark = committed
 
@@ -26,12 +32,32 @@ SOON = 10.0
 
 
 @pytest.fixture
-def asleep(worker_process: StartProcess, ledger: Ledger) -> WorkerProcess:
-    """A worker process that waits, with its polls far off."""
-    worker = worker_process(options=FAR)
+def redis_url(settings: Any) -> str:
+    """A Redis server, which this process uses as its channel layer."""
+    url = os.environ.get("CHOKAQ_TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
+    try:
+        redis.Redis.from_url(url, socket_connect_timeout=3).ping()
+    except redis.RedisError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no Redis at CHOKAQ_TEST_REDIS_URL ({url}): {error}")
+    backend = "channels_redis.pubsub.RedisPubSubChannelLayer"
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": {"hosts": [url]}}}
+    return url
+
+
+def waiting(worker: WorkerProcess) -> WorkerProcess:
+    """The worker once it waits for its first notice; without one it would look again only after a minute."""
     wait_until(WorkerRecord.objects.exists, 30)
     settled(enqueue(jobs.NoteJob(name="first")).id, 30)
     return worker
+
+
+@pytest.fixture
+def asleep(worker_process: StartProcess, ledger: Ledger, engine: str, request: pytest.FixtureRequest) -> WorkerProcess:
+    """A worker process that waits, with its polls far off. Engines that give no notice need a channel layer."""
+    env = {} if engine in ("postgresql", "sqlite") else {"REDIS_URL": request.getfixturevalue("redis_url")}
+    return waiting(worker_process(options=FAR, env=env))
 
 
 def test_an_enqueue_in_another_process_wakes_it(asleep: WorkerProcess, ledger: Ledger) -> None:
@@ -81,7 +107,51 @@ def test_polling_alone_finds_work_too(worker_process: StartProcess, ledger: Ledg
         settled(enqueue(jobs.NoteJob()).id, SOON)
 
 
-@only_on("postgresql", "SQLite has no connection that listens")
+def test_under_traffic_polling_alone_comes_down_to_50_ms(worker_process: StartProcess, ledger: Ledger) -> None:
+    first = enqueue(jobs.NoteJob()).id  # found by the look at the start; the next would come after a minute
+    worker_process(options={"WORKER": {**FAR["WORKER"], "WAKE_UP": "poll"}})
+    settled(first, 30)
+    lags = []
+    for _ in range(20):
+        view = settled(enqueue(jobs.NoteJob()).id, SOON)
+        assert view.started_at is not None
+        lags.append((view.started_at - view.due_at).total_seconds())
+    assert statistics.median(lags) < 0.2
+
+
+def test_a_channel_layer_wakes_where_the_database_does_not(
+    worker_process: StartProcess, ledger: Ledger, engine: str, redis_url: str, settings: Any
+) -> None:
+    if engine == "sqlite":
+        pytest.skip("SQLite tells by itself, and has no pooler")
+    options = {"WORKER": {**FAR["WORKER"], "WAKE_UP": "poll"}}
+    settings.CHOKAQ = {**settings.CHOKAQ, "WORKER": {**settings.CHOKAQ["WORKER"], "WAKE_UP": "poll"}}
+    waiting(worker_process(options=options, env={"REDIS_URL": redis_url}))
+    for number in range(5):
+        settled(enqueue(jobs.NoteJob(), queue=f"q.{number}").id, SOON)
+    with transaction.atomic():
+        held = enqueue_many([jobs.NoteJob()] * 3)
+    all_settled((answer.id for answer in held), SOON)
+
+
+def test_a_layer_that_is_down_delays_nobody(
+    start_worker: StartWorker, ledger: Ledger, engine: str, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    if engine == "sqlite":
+        pytest.skip("SQLite uses no channel layer")
+    backend = "channels_redis.pubsub.RedisPubSubChannelLayer"
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}}
+    settings.CHOKAQ = {**settings.CHOKAQ, "WORKER": {**settings.CHOKAQ["WORKER"], "WAKE_UP": "poll"}}
+    start_worker()
+    began = time.monotonic()
+    ids = [enqueue(jobs.NoteJob()).id for _ in range(20)]
+    assert time.monotonic() - began < 5, "enqueue waited for the layer"
+    all_settled(ids)
+    told = lambda: {r.name for r in caplog.records if getattr(r, "event_id", 0) == Event.WAKE_UP_TROUBLE}  # noqa: E731
+    wait_until(lambda: told() == {"chokaq.wake", "chokaq.worker.wakeup"})
+
+
+@only_on("postgresql", "no other engine has a connection that listens")
 def test_a_lost_listening_connection_is_made_anew(asleep: WorkerProcess, ledger: Ledger) -> None:
     listening = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'chokaq listen'"
 

@@ -1,0 +1,147 @@
+"""Wake-ups between processes through the project's channel layer, where the database itself cannot notify.
+
+PostgreSQL notifies and SQLite tells who committed; MariaDB, MySQL and SQL Server do neither, and a pooler in front of
+PostgreSQL passes no notices on. A project that has a channel layer which reaches other processes (Redis) gets its
+workers woken through it; without one they poll. A message that is lost costs a poll and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Collection
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.db import connections
+
+from .conf import get_options
+from .observability.events import Event, log_event
+
+__all__ = ["MESSAGE", "channel_layer", "group_of", "tell", "usable"]
+
+logger = logging.getLogger("chokaq.wake")
+
+MESSAGE = "chokaq.wake"
+"""Type of the messages; they carry ``queues``, a list of names."""
+GAP = 0.005
+"""Seconds between two messages: what is enqueued meanwhile goes into the next."""
+NAMED = 100
+"""Queues that one message names at most: any message makes its receivers look."""
+PATIENCE = 5.0
+LOG_INTERVAL = 30.0
+
+
+def group_of(alias: str) -> str:
+    """The group in which workers on this job database listen."""
+    return f"{MESSAGE}.{re.sub(r'[^A-Za-z0-9.-]', '-', alias)[:60]}"
+
+
+def channel_layer() -> Any:
+    """The project's default channel layer."""
+    from channels.layers import get_channel_layer  # a process that neither sends nor listens need not have it
+
+    return get_channel_layer()
+
+
+@functools.cache
+def usable(alias: str) -> bool:
+    """Whether wake-ups for this job database go through the channel layer."""
+    backend = str((getattr(settings, "CHANNEL_LAYERS", None) or {}).get("default", {}).get("BACKEND", ""))
+    if not backend or backend.rpartition(".")[2] == "InMemoryChannelLayer":
+        return False
+    vendor = connections[alias].vendor
+    return vendor != "sqlite" and (vendor != "postgresql" or get_options().worker.wake_up == "poll")
+
+
+def _settings_changed(*, setting: str, **_: Any) -> None:
+    if setting in ("CHANNEL_LAYERS", "CHOKAQ", "DATABASES"):
+        usable.cache_clear()
+
+
+setting_changed.connect(_settings_changed)
+
+
+class Sender:
+    """Sends from a thread of its own: who enqueues neither waits for the layer nor fails with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pending: dict[str, set[str]] = {}
+        self._filled = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._logged_at = float("-inf")
+
+    def tell(self, alias: str, queues: Collection[str]) -> None:
+        with self._lock:
+            self._pending.setdefault(alias, set()).update(queues)
+            self._idle.clear()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="chokaq-wake", daemon=True)
+                self._thread.start()
+        self._filled.set()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything is sent; whether it is."""
+        return self._idle.wait(timeout)
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            while True:
+                self._filled.wait()
+                self._filled.clear()
+                with self._lock:
+                    pending, self._pending = self._pending, {}
+                for alias, queues in pending.items():
+                    self._send(runner, alias, queues)
+                with self._lock:
+                    if not self._pending:
+                        self._idle.set()
+                time.sleep(GAP)
+
+    def _send(self, runner: asyncio.Runner, alias: str, queues: Collection[str]) -> None:
+        message = {"type": MESSAGE, "queues": sorted(queues)[:NAMED]}
+        try:
+            runner.run(asyncio.wait_for(channel_layer().group_send(group_of(alias), message), PATIENCE))
+        except Exception as error:  # noqa: BLE001 - of whatever layer: the workers find the jobs by their poll
+            if time.monotonic() - self._logged_at >= LOG_INTERVAL:
+                self._logged_at = time.monotonic()
+                log_event(
+                    logger, logging.WARNING, Event.WAKE_UP_TROUBLE,
+                    "the channel layer does not take wake-ups, workers find new jobs by polling: %s: %s",
+                    type(error).__name__, error,
+                )  # fmt: skip
+
+
+_sender = Sender()
+
+
+def _after_fork() -> None:
+    """A child has no thread of its parent's."""
+    global _sender
+    _sender = Sender()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def tell(alias: str, queues: Collection[str]) -> None:
+    """Tell workers of other processes that there may be work in these queues (in any, when it is empty). Returns at
+    once; call it after the commit."""
+    _sender.tell(alias, queues)
+
+
+@atexit.register
+def _last_words() -> None:
+    """A short command enqueues and ends: its message still goes out."""
+    _sender.flush(1.0)
