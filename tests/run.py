@@ -8,6 +8,8 @@
   names one. It says which engines run and why another does not.
 * ``CHOKAQ_TEST_ENGINES=sqlite,postgresql,mariadb,mssql`` chooses; an engine that is named there but not in reach is a
   failure, and so is one whose variable is set.
+* Two engines run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
+  come one after the other.
 
 Django makes the database that the tests use, ``test_`` before the name in the URL, and drops it afterwards: the user
 needs the right to create databases. A URL's query string becomes Django's ``OPTIONS``, percent-encoded::
@@ -22,11 +24,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import queue
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,31 +121,53 @@ VARIABLES = {
 }
 
 
-def run(engine: Engine, arguments: list[str]) -> tuple[int, Counter[str]]:
-    """Runs pytest on one engine, its output passed on as it comes; its exit code and the counts it closed with."""
-    print(f"\n======== {engine.name} ========", flush=True)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "--create-db", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": engine.url or "", "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    closing = ""
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        closing = line.strip() or closing
-    code = process.wait()
-    plain = re.sub(r"\x1b\[[\d;]*m", "", closing)
-    found = SUMMARY.match(plain)
-    counts: Counter[str] = Counter()
-    if found:
-        for number, word in re.findall(r"(\d+) ([a-z]+)", found["counts"]):
-            counts[word.rstrip("s") if word in {"errors", "warnings"} else word] += int(number)
-    if code not in {0, 1, NO_TESTS} or (code != NO_TESTS and not counts):
-        counts["error"] += 1  # pytest itself did not come to its end
-    return code, counts
+class Run:
+    """pytest on one engine, in a thread of its own; ``lines`` ends with None."""
+
+    def __init__(self, engine: Engine, arguments: list[str]) -> None:
+        self.engine, self._arguments = engine, arguments
+        self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.code, self.counts = 1, Counter[str]()
+
+    def __call__(self) -> None:
+        try:
+            self._pytest()
+        finally:
+            self.lines.put(None)
+
+    def _pytest(self) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "--create-db", *self._arguments],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": self.engine.url or "", "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None
+        closing = ""
+        for line in process.stdout:
+            self.lines.put(line)
+            closing = line.strip() or closing
+        self.code = process.wait()
+        plain = re.sub(r"\x1b\[[\d;]*m", "", closing)
+        found = SUMMARY.match(plain)
+        if found:
+            for number, word in re.findall(r"(\d+) ([a-z]+)", found["counts"]):
+                self.counts[word.rstrip("s") if word in {"errors", "warnings"} else word] += int(number)
+        if self.code not in {0, 1, NO_TESTS} or (self.code != NO_TESTS and not self.counts):
+            self.counts["error"] += 1  # pytest itself did not come to its end
+
+    def show(self) -> None:
+        """Print its output as it comes, from the start, until it has ended."""
+        print(f"\n======== {self.engine.name} ========", flush=True)
+        while (line := self.lines.get()) is not None:
+            print(line, end="", flush=True)
+
+
+def lanes() -> int:
+    """How many engines run at the same time. The suite waits about half of its time, for events and for disks."""
+    return int(os.environ.get("CHOKAQ_TEST_LANES") or min(2, os.cpu_count() or 1))
 
 
 def main(arguments: list[str]) -> int:
@@ -160,11 +186,18 @@ def main(arguments: list[str]) -> int:
     for engine in engines:
         print(f"  {engine.name:<11} {'runs' if engine.url else 'left out: ' + engine.missing}")
 
+    runs = {engine.name: Run(engine, arguments) for engine in engines if engine.url}
+    with ThreadPoolExecutor(lanes()) as pool:
+        for one in runs.values():
+            pool.submit(one)
+        for one in runs.values():
+            one.show()
+
     total: Counter[str] = Counter()
     results = []
     for engine in engines:
         if engine.url:
-            code, counts = run(engine, arguments)
+            code, counts = runs[engine.name].code, runs[engine.name].counts
         else:
             code, counts = (1, Counter(error=1)) if engine.name in demanded else (0, Counter())
         total += counts
