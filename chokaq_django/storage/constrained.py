@@ -240,16 +240,17 @@ class ClaimStatements(DeferralStatements):
                     [name, False, True],
                 )  # fmt: skip
         if limits:
-            among, params = self._among("queue", sorted(limits))
-            live: dict[str, int] = dict(
-                self._query(
-                    f"SELECT queue, COUNT(*) FROM {HOT} WHERE status IN (1, 2) AND {among} GROUP BY queue", params
-                )
-            )
+            live = self._live_leases(sorted(limits))
             for name, limit in limits.items():
                 # The row's own value is newer than the worker's; the request's counts where the row has none.
                 free[name] = max(0, (request.capped[name] if limit is None else limit) - live.get(name, 0))
         return free, len(limits) < len(names_)
+
+    def _live_leases(self, queues: Sequence[str]) -> dict[str, int]:
+        """How many rows of each of these queues are leased, as of now and not of an older snapshot."""
+        among, params = self._among("queue", queues)
+        sql = f"SELECT queue, COUNT(*) FROM {HOT} WHERE status IN (1, 2) AND {among} GROUP BY queue"
+        return dict(self._query(sql, params))
 
     def _lock_circuits(
         self, request: ClaimRequest
