@@ -11,7 +11,8 @@ a key
 
 ``W001`` SQLite in memory · ``W002`` SQLite without a place · ``W003`` SQLite without WAL · ``W004`` jobs may be lost
 with the server · ``W005`` SQLite gives up waiting soon · ``W006`` SQLite's deferred transactions · ``W007`` readers
-block writers · ``W008`` MARS · ``W009`` the server cannot be asked · ``W010`` several writing nodes
+block writers · ``W008`` MARS · ``W009`` the server cannot be asked · ``W010`` several writing nodes · ``W011`` the
+database's character set
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..conf import Options
 from .findings import READ_COMMITTED, may_lose, too_old, wrong_isolation
 
 MARIADB_FLOOR = (10, 6)  # SKIP LOCKED
-MYSQL_FLOOR = (8, 0, 11)
+MYSQL_FLOOR = (8, 0, 17)  # a collation that tells 'a' from 'a '
 CHARSET = "utf8mb4"
 PACKET_ROOM = 1_048_576
 """Bytes of a statement beside its largest payload, whose every character may have to be escaped."""
@@ -25,7 +25,7 @@ _VARIABLES = (
     "innodb_flush_log_at_trx_commit", "log_bin", "max_allowed_packet", "sql_mode", "transaction_isolation",
     "tx_isolation", "wsrep_on",
 )  # fmt: skip
-_COLLATED = re.compile(r" CHARACTER SET (\w+) COLLATE (\w+)$")
+_CHARACTERS = re.compile(r" CHARACTER SET (\w+)(?: COLLATE (\w+))?$")
 
 
 def settings_findings(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMessage]:
@@ -144,11 +144,13 @@ def _character_sets(connection: BaseDatabaseWrapper, value: Mapping[str, str]) -
         )
     stored = value.get("character_set_database")
     if stored != CHARSET:
+        # Job tables name their character set themselves. What handlers write to, does not.
         name = connection.ops.quote_name(connection.settings_dict["NAME"])
-        yield checks.Error(
-            f"the job database {alias!r} makes tables in {stored}: emoji and many other characters cannot be stored.",
+        yield checks.Warning(
+            f"the database of {alias!r} makes tables in {stored}: jobs can hold any character, the project's own "
+            "tables cannot.",
             hint=f"ALTER DATABASE {name} CHARACTER SET {CHARSET}; it changes no table that exists.",
-            id="chokaq.E010",
+            id="chokaq.W011",
         )
     yield from _columns(connection)
 
@@ -171,14 +173,15 @@ def _columns(connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
         if charset is None or field is None:
             continue
         wanted = str(field.db_type(connection))
-        collated = _COLLATED.search(wanted)
+        said = _CHARACTERS.search(wanted)
+        wanted_charset, wanted_collation = (said[1], said[2]) if said else (CHARSET, None)
         remedy = (
-            f"MODIFY {connection.ops.quote_name(column)} {wanted}{'' if collated else f' CHARACTER SET {CHARSET}'}"
+            f"MODIFY {connection.ops.quote_name(column)} {wanted}{'' if said else f' CHARACTER SET {CHARSET}'}"
             f"{'' if nullable == 'YES' else ' NOT NULL'}"
         )
-        if charset != CHARSET and not (collated and collated[1] == charset):
+        if charset != wanted_charset:
             foreign.setdefault(table, []).append(remedy)
-        elif collated and collated[2].endswith("_bin") and not collation.endswith("_bin"):
+        elif wanted_collation and collation != wanted_collation:
             merged.setdefault(table, []).append(remedy)
     for table, remedies in foreign.items():
         yield checks.Error(
@@ -189,8 +192,8 @@ def _columns(connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
         )
     for table, remedies in merged.items():
         yield checks.Error(
-            f"{table} in the job database {connection.alias!r} has keys without a binary collation: 'A' and 'a' are "
-            "one.",
+            f"{table} in the job database {connection.alias!r} has keys that are not compared byte by byte: 'A' and "
+            "'a', or 'a' and 'a ', are one.",
             hint=_alter(table, remedies),
             id="chokaq.E016",
         )

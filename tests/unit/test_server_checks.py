@@ -176,7 +176,7 @@ def test_mysql_session(another: Any) -> None:
 def test_mysql_database_of_another_character_set(database_in: Any, charset: str) -> None:
     wrapper = database_in(charset)
     message = only(list(mysql.server_findings(wrapper, get_options())))
-    assert message.id == "chokaq.E010"
+    assert message.id == "chokaq.W011"
     assert f"makes tables in {charset}" in message.msg
     follow(wrapper, message)
     assert list(mysql.server_findings(wrapper, get_options())) == []
