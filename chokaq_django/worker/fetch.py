@@ -26,7 +26,7 @@ from ..storage import ClaimedJob, ClaimRequest, Lease, Storage
 from .pace import Pace
 from .service import Service
 from .slots import Slots
-from .views import CircuitView, QueueView
+from .views import LONGEST_UNKNOWN, CircuitView, QueueView
 from .wakeup import Waker
 
 logger = logging.getLogger("chokaq.worker.fetch")
@@ -139,6 +139,10 @@ class Fetcher(Service):
             self._storage = self._open()
             self._queues.seed(self._storage)
             self._queues.refresh(self._storage, force=True)
+            self._circuits.refresh(self._storage)
+            # Workers with older code may have put off jobs of types that are known here.
+            known = (key for job_type in registry.types() for key in (job_type.key, *job_type.aliases))
+            self._circuits.let_go(known, LONGEST_UNKNOWN)
         pause = self._round(self._storage)
         if pause > 0 and not self.stopping:
             if self._called:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 from ..conf import Options
@@ -104,6 +104,10 @@ class QueueView:
         return row.zombie_timeout if row and row.zombie_timeout is not None else self._options.recovery.zombie_timeout
 
 
+LONGEST_UNKNOWN = 30.0
+"""Seconds for which jobs of a type that no code here knows are left alone, at most."""
+
+
 class CircuitView:
     """Types that must not run now, types that may be probed, and types that a circuit has let go.
 
@@ -135,6 +139,10 @@ class CircuitView:
         """Type keys whose circuit has closed, and whose deferred jobs may still wait to be brought forward, to the
         seconds for which the circuit was to be open at most."""
         return self._freed
+
+    def let_go(self, types: Iterable[str], seconds: float) -> None:
+        """Nothing blocks these types here: what was put off for so long at most may be brought forward."""
+        self._freed |= {key: seconds for key in types if key not in self._held}
 
     def brought_forward(self, freed: Mapping[str, float]) -> None:
         """No job of these types is deferred any more."""
@@ -173,5 +181,5 @@ class CircuitView:
         first, until, pause = self._unknown.get(type_key, (now, now, 1.0))
         if until > now:
             return now - first, until - now  # another job of the same look: the pause grows by the look
-        self._unknown[type_key] = (first, now + pause, min(pause * 2, 30.0))
+        self._unknown[type_key] = (first, now + pause, min(pause * 2, LONGEST_UNKNOWN))
         return now - first, pause

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 
 import pytest
+from django.db.models import F
 
 from chokaq_django import FailureReason, enqueue
-from chokaq_django.models import JobStatus
+from chokaq_django.models import JobHot, JobStatus
 from chokaq_django.observability.events import Event
 
 from .. import jobs
@@ -60,8 +62,11 @@ def test_it_runs_once_a_worker_comes_that_knows_it(
     wait_until(
         lambda: job(newer).claim_number > 0 and job(newer).status == JobStatus.PENDING, what="the old code met it"
     )
+    JobHot.objects.filter(pk=newer).update(
+        run_at=F("run_at") + dt.timedelta(seconds=30)
+    )  # the old code's longest pause
     worker = worker_process(env={"CHOKAQ_TEST_NEWER_CODE": "1"})
-    view = settled(newer, 60)
+    view = settled(newer, 15)
     assert view.status == JobStatus.SUCCEEDED
     assert view.attempt == 1
     assert ledger.names() == ["at last"]
