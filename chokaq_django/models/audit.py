@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .fields import KeyField, ULIDField, UTCDateTimeField
+from .fields import CharField, KeyField, TextField, ULIDField, UTCDateTimeField
 
 
 class AuditEntry(models.Model):
@@ -13,11 +13,11 @@ class AuditEntry(models.Model):
 
     id = ULIDField(primary_key=True)
     at = UTCDateTimeField()
-    by = models.CharField(max_length=150, null=True)
-    action = models.CharField(max_length=50)
+    by = CharField(max_length=150, null=True)
+    action = CharField(max_length=50)
     target = KeyField(max_length=255, help_text=_("Job id, queue name, worker id or type key."))
-    reason = models.TextField(default="", blank=True)
-    details = models.TextField(default="{}", help_text=_("JSON object: what changed."))
+    reason = TextField(default="", blank=True)
+    details = TextField(default="{}", help_text=_("JSON object: what changed."))
 
     class Meta:
         db_table = "chokaq_audit_entry"

@@ -25,7 +25,7 @@ class KeyField(models.CharField):  # type: ignore[type-arg]
             # superfluous and which every job would pay for.
             return f'character varying({self.max_length}) COLLATE "C"'
         if connection.vendor == "mysql":
-            return f"{plain} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+            return f"{plain} CHARACTER SET utf8mb4 COLLATE {_no_pad(connection)}"
         if connection.vendor == "microsoft":
             return f"{plain} COLLATE Latin1_General_100_BIN2"
         return plain
@@ -38,17 +38,41 @@ class KeyField(models.CharField):  # type: ignore[type-arg]
         return {"type": self.db_type(connection), "check": None, "collation": None}
 
 
+def _no_pad(connection: Any) -> str:
+    """The binary collation that tells 'a' from 'a ', which each server calls by a name of its own."""
+    if connection.mysql_is_mariadb:
+        return "utf8mb4_nopad_bin"
+    return "utf8mb4_0900_bin" if connection.mysql_version >= (8, 0, 17) else "utf8mb4_bin"
+
+
 class ULIDField(KeyField):
-    """A 26 character ULID. Ids contain ASCII only, so MySQL gets its narrow character set."""
+    """A 26 character ULID."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("max_length", 26)
         super().__init__(*args, **kwargs)
 
+
+class CharField(models.CharField):  # type: ignore[type-arg]
+    """A short text that may hold any character, whatever character set the database was made with."""
+
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
-        if connection.vendor == "mysql":
-            return f"char({self.max_length}) CHARACTER SET ascii COLLATE ascii_bin"
+        return _any_character(super().db_type(connection), connection)
+
+    def cast_db_type(self, connection: BaseDatabaseWrapper) -> str | None:
         return super().db_type(connection)
+
+
+class TextField(models.TextField):  # type: ignore[type-arg]
+    """A long text that may hold any character, whatever character set the database was made with."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
+        return _any_character(super().db_type(connection), connection)
+
+
+def _any_character(plain: str | None, connection: BaseDatabaseWrapper) -> str | None:
+    """A failure must be recorded also in a MySQL database of latin1, where its text would be an error otherwise."""
+    return f"{plain} CHARACTER SET utf8mb4" if connection.vendor == "mysql" else plain
 
 
 class UTCDateTimeField(models.DateTimeField):  # type: ignore[type-arg]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .fields import KeyField, UTCDateTimeField
+from .fields import CharField, KeyField, TextField, UTCDateTimeField
 
 
 class Worker(models.Model):
     """One worker process. Removed on clean exit, swept when dead."""
 
     id = KeyField(max_length=100, primary_key=True, help_text=_("Random at each start."))
-    host = models.CharField(max_length=255)
+    host = CharField(max_length=255)
     pid = models.IntegerField()
-    version = models.CharField(max_length=50)
-    queues = models.TextField(help_text=_("JSON list of names; empty for all queues."))
+    version = CharField(max_length=50)
+    queues = TextField(help_text=_("JSON list of names; empty for all queues."))
     concurrency = models.IntegerField()
     async_concurrency = models.IntegerField()
     desired_concurrency = models.IntegerField(null=True)
-    state = models.CharField(max_length=20, help_text=_("running or draining."))
+    state = CharField(max_length=20, help_text=_("running or draining."))
     started_at = UTCDateTimeField()
     last_seen = UTCDateTimeField()
     busy = models.IntegerField(default=0)
@@ -67,11 +67,11 @@ class Circuit(models.Model):
     window_started_at = UTCDateTimeField(null=True)
     opened_at = UTCDateTimeField(null=True)
     open_until = UTCDateTimeField(null=True)
-    probes = models.TextField(default="[]", help_text=_("JSON list of probe leases: job id and expiry."))
+    probes = TextField(default="[]", help_text=_("JSON list of probe leases: job id and expiry."))
     probe_successes = models.IntegerField(default=0)
     forced = models.BooleanField(default=False, help_text=_("Opened by an operator; only an operator closes it."))
     updated_at = UTCDateTimeField()
-    updated_by = models.CharField(max_length=100, null=True)
+    updated_by = CharField(max_length=100, null=True)
 
     class Meta:
         db_table = "chokaq_circuit"

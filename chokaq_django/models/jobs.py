@@ -10,7 +10,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..job.failures import FailureReason
-from .fields import KeyField, ULIDField, UTCDateTimeField
+from .fields import CharField, KeyField, TextField, ULIDField, UTCDateTimeField
 from .indexes import SparseIndex, SparseUniqueIndex, StatusIndex
 
 __all__ = ["FailureReason", "JobArchive", "JobBase", "JobDLQ", "JobHot", "JobStatus", "JobTrash"]
@@ -37,8 +37,8 @@ class JobBase(models.Model):
     queue = KeyField(max_length=255)
     type = KeyField(max_length=255, help_text=_("The stored contract name, such as email.send.v1."))
     schema_version = models.IntegerField(default=1)
-    payload = models.TextField()
-    tags = models.TextField(default="[]", help_text=_("JSON list of strings."))
+    payload = TextField()
+    tags = TextField(default="[]", help_text=_("JSON list of strings."))
     priority = models.IntegerField(default=10, help_text=_("Higher runs first."))
     attempt = models.IntegerField(default=0, help_text=_("Executions started in this generation."))
     max_attempts = models.IntegerField(default=3, help_text=_("Total executions allowed."))
@@ -48,8 +48,8 @@ class JobBase(models.Model):
     generation = models.IntegerField(default=0, help_text=_("How often it was resurrected."))
     revision = models.IntegerField(default=0, help_text=_("How often it was edited."))
     worker_id = KeyField(max_length=100, null=True)
-    created_by = models.CharField(max_length=100, null=True)
-    modified_by = models.CharField(max_length=100, null=True)
+    created_by = CharField(max_length=100, null=True)
+    modified_by = CharField(max_length=100, null=True)
     created_at = UTCDateTimeField()
     started_at = UTCDateTimeField(null=True)
     run_at = UTCDateTimeField(help_text=_("When it may be claimed."))
@@ -57,8 +57,8 @@ class JobBase(models.Model):
     deadline_at = UTCDateTimeField(null=True, help_text=_("Latest time any attempt may start."))
     idempotency_key = KeyField(max_length=255, null=True)
     concurrency_key = KeyField(max_length=255, null=True)
-    headers = models.TextField(default="{}", help_text=_("JSON object: trace context and user headers."))
-    attempt_log = models.TextField(default="[]", help_text=_("JSON list of the last attempts."))
+    headers = TextField(default="{}", help_text=_("JSON object: trace context and user headers."))
+    attempt_log = TextField(default="[]", help_text=_("JSON list of the last attempts."))
 
     class Meta:
         abstract = True
@@ -74,9 +74,9 @@ class JobHot(JobBase):
     heartbeat_at = UTCDateTimeField(null=True)
     updated_at = UTCDateTimeField()
     cancel_requested_at = UTCDateTimeField(null=True)
-    cancel_requested_by = models.CharField(max_length=100, null=True)
+    cancel_requested_by = CharField(max_length=100, null=True)
     progress = models.IntegerField(null=True, help_text=_("Percent."))
-    progress_message = models.TextField(null=True)
+    progress_message = TextField(null=True)
 
     class Meta:
         db_table = "chokaq_job_hot"
@@ -106,7 +106,7 @@ class JobArchive(JobBase):
     finished_at = UTCDateTimeField()
     duration_ms = models.BigIntegerField()
     wait_ms = models.BigIntegerField(help_text=_("From the due time to the start."))
-    result = models.TextField(null=True)
+    result = TextField(null=True)
 
     class Meta:
         db_table = "chokaq_job_archive"
@@ -123,12 +123,12 @@ class JobDLQ(JobBase):
     """Work that needs a person. Nothing of the original is lost."""
 
     failure_reason = models.IntegerField(choices=[(r.value, r.name) for r in FailureReason])
-    error_type = models.CharField(max_length=255, null=True)
-    error_details = models.TextField(null=True)
+    error_type = CharField(max_length=255, null=True)
+    error_details = TextField(null=True)
     fingerprint = KeyField(max_length=32, null=True)
     failed_at = UTCDateTimeField()
-    note = models.TextField(default="", blank=True)
-    assignee = models.CharField(max_length=150, null=True, blank=True)
+    note = TextField(default="", blank=True)
+    assignee = CharField(max_length=150, null=True, blank=True)
     acknowledged_at = UTCDateTimeField(null=True, blank=True)
 
     class Meta:
@@ -147,10 +147,10 @@ class JobDLQ(JobBase):
 class JobTrash(JobBase):
     """A purged or removed row, restorable until it expires."""
 
-    came_from = models.CharField(max_length=10, help_text=_("hot, archive or dlq."))
-    original = models.TextField(help_text=_("JSON object: the columns that only its first table has."))
+    came_from = CharField(max_length=10, help_text=_("hot, archive or dlq."))
+    original = TextField(help_text=_("JSON object: the columns that only its first table has."))
     purged_at = UTCDateTimeField()
-    purged_by = models.CharField(max_length=100, null=True)
+    purged_by = CharField(max_length=100, null=True)
     expires_at = UTCDateTimeField(null=True)
 
     class Meta:

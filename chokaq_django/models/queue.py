@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .fields import KeyField, UTCDateTimeField
+from .fields import CharField, KeyField, UTCDateTimeField
 
 
 class Queue(models.Model):
@@ -21,9 +21,9 @@ class Queue(models.Model):
     execution_timeout = models.FloatField(null=True, blank=True, help_text=_("Seconds a job may run."))
     window_start = models.TimeField(null=True, blank=True)
     window_end = models.TimeField(null=True, blank=True)
-    window_zone = models.CharField(max_length=64, null=True, blank=True)
+    window_zone = CharField(max_length=64, null=True, blank=True)
     updated_at = UTCDateTimeField()
-    updated_by = models.CharField(max_length=100, null=True, blank=True)
+    updated_by = CharField(max_length=100, null=True, blank=True)
 
     class Meta:
         db_table = "chokaq_queue"

@@ -22,7 +22,7 @@ def test_expired_jobs_are_found_by_their_deadline(jobs: Jobs, engine: str, fille
         assert JobHot.objects.count() == 50
     storage: Any = open_storage()
     try:
-        explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN "}[engine]
+        explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN ", "mysql": "EXPLAIN "}[engine]
         plan = "\n".join(str(row) for row in storage._query(explain + storage._overdue(), [10]))
     finally:
         storage.close()

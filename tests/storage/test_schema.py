@@ -44,6 +44,13 @@ def definitions() -> dict[str, str]:
         found = fetch(
             "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name LIKE 'chokaq%%' AND sql <> ''"
         )
+    elif connection.vendor == "mysql":
+        found = fetch(
+            "SELECT index_name, CONCAT('CREATE ', IF(MAX(non_unique), '', 'UNIQUE '), 'INDEX (', "
+            "GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ', '), ')') FROM information_schema.statistics "
+            "WHERE table_schema = DATABASE() AND table_name LIKE 'chokaq%%' AND index_name <> 'PRIMARY' "
+            "GROUP BY table_name, index_name"
+        )
     else:
         found = fetch(
             "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() "
@@ -79,8 +86,17 @@ def test_the_indexes_are_those_of_the_models_and_no_others() -> None:
 
 
 def test_indexes_over_some_rows_hold_only_these() -> None:
+    if connection.vendor == "mysql":
+        pytest.skip("MySQL has no partial indexes")
     found = {name: condition(sql) for name, sql in definitions().items()}
     assert {name: text for name, text in found.items() if text is not None} == PARTIAL
+
+
+def test_where_no_index_is_partial_the_status_leads_it() -> None:
+    if connection.vendor != "mysql":
+        pytest.skip("the indexes are partial")
+    assert definitions()["chokaq_hot_claim"].endswith("(status, queue, priority, run_at, id)")
+    assert definitions()["chokaq_hot_live"].endswith("(status, queue)")
 
 
 def test_the_idempotency_key_is_unique_among_rows_that_have_one() -> None:
@@ -94,6 +110,17 @@ def test_job_tables_carry_no_checks_foreign_keys_or_triggers() -> None:
         assert sorted(tables) == sorted(JOB_TABLES)
         assert not [sql for sql in tables.values() if re.search(r"\b(CHECK|REFERENCES|FOREIGN)\b", sql, re.IGNORECASE)]
         assert not fetch("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'chokaq%%'")
+    elif connection.vendor == "mysql":
+        assert not fetch(
+            "SELECT table_name, constraint_name FROM information_schema.table_constraints "
+            "WHERE table_schema = DATABASE() AND table_name IN %s AND constraint_type NOT IN ('PRIMARY KEY', 'UNIQUE')",
+            JOB_TABLES,
+        )
+        assert not fetch(
+            "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE() "
+            "AND event_object_table IN %s",
+            JOB_TABLES,
+        )
     else:
         constraints = fetch(
             "SELECT conrelid::regclass::text, contype FROM pg_constraint WHERE conrelid = ANY(%s::regclass[]) "
@@ -115,6 +142,13 @@ def test_keys_are_compared_byte_by_byte() -> None:
     if connection.vendor == "sqlite":
         # BINARY is the default; nothing says otherwise.
         assert not fetch("SELECT 1 FROM sqlite_master WHERE tbl_name LIKE 'chokaq%%' AND sql LIKE '%%COLLATE%%'")
+    elif connection.vendor == "mysql":
+        # Both collations compare by code point and do not pad with spaces.
+        found = fetch(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE() "
+            "AND table_name LIKE 'chokaq%%' AND collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')"
+        )
+        assert set(found) == keys
     else:
         found = fetch(
             "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema() "

@@ -1,0 +1,160 @@
+"""The claim: a look by seeks, then one short transaction that locks the rows at the head and leases them."""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..columns import CLAIMED_COLUMNS, HOT, names
+from ..constrained import CANDIDATE_COLUMNS, Candidate, _levels, in_order
+from ..contract import Claim, ClaimedJob, ClaimRequest
+from ..engine import Row
+from .seeks import Pair, Seeks
+from .session import MySQLSession
+
+_NOW = MySQLSession.NOW
+
+
+def _head(columns: str) -> str:
+    """The first due rows of one pair. The index is named: a plan must not depend on statistics, which are those of an
+    empty table when rows have just come."""
+    return (
+        f"SELECT {columns} FROM {HOT} FORCE INDEX (chokaq_hot_claim) WHERE status = 0 AND queue = %s "
+        f"AND priority = %s AND run_at <= {_NOW} ORDER BY run_at, id LIMIT %s"
+    )
+
+
+_LATE = f"COALESCE(deadline_at < {_NOW}, 0)"
+_TAKE = f"({_head(f'{names(CLAIMED_COLUMNS)}, {_LATE}, {_NOW}')} FOR UPDATE SKIP LOCKED)"
+_CANDIDATES = f"({_head(f'{names(CANDIDATE_COLUMNS)}, {_NOW}')} FOR UPDATE SKIP LOCKED)"
+_LEASED = f"UPDATE {HOT} FORCE INDEX (PRIMARY) SET worker_id = %s, claim_number = claim_number + 1, updated_at = %s"
+_FETCH = f"{_LEASED}, status = 1 WHERE "
+_START = f"{_LEASED}, status = 2, attempt = attempt + 1, started_at = %s, heartbeat_at = %s WHERE "
+
+
+class ClaimStatements(Seeks):
+    """Claims. The constrained one is the portable one, behind the same look."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._unconfirmed: list[ClaimedJob] = []
+        """Leased in a transaction whose COMMIT has not been answered."""
+
+    def claim(self, request: ClaimRequest) -> Claim:
+        if self._unconfirmed:
+            jobs = self._unit(lambda: self._confirm(request.worker_id))
+            in_order(jobs, request)
+            claim = Claim(jobs)
+        else:
+            claim = self._claim(request)
+        self._unconfirmed = []
+        return claim
+
+    def _claim(self, request: ClaimRequest) -> Claim:
+        if request.capped or request.blocked or request.probing:
+            look = self._single(lambda: self._look(request.queues))
+            if not look.due():
+                return Claim([], look.next_due())
+        return super().claim(request)
+
+    # -- lost answers -------------------------------------------------------------------------------------------------
+
+    def _unless_confirmed(self, worker_id: str, take: Callable[[], list[ClaimedJob]]) -> list[ClaimedJob]:
+        """``take()`` inside the unit, unless an earlier try of the unit has committed although its answer was lost:
+        then its jobs. Without this, they would stay Processing under a worker that does not know of them."""
+        jobs = self._confirm(worker_id) or take()
+        self._unconfirmed = jobs
+        return jobs
+
+    def _confirm(self, worker_id: str) -> list[ClaimedJob]:
+        """Those of the unconfirmed jobs that are this worker's. The lock waits for the end of a transaction whose
+        connection is lost while the server still works on it."""
+        if not self._unconfirmed:
+            return []
+        jobs = {job.id: job for job in self._unconfirmed}
+        among, params = self._among("id", sorted(jobs))
+        rows = self._query(
+            f"SELECT id, claim_number, status FROM {HOT} FORCE INDEX (PRIMARY) WHERE {among} AND worker_id = %s "
+            "ORDER BY id FOR UPDATE",
+            [*params, worker_id],
+        )
+        return [jobs[job_id] for job_id, number, status in rows
+                if (jobs[job_id].claim_number, jobs[job_id].status) == (number, status)]  # fmt: skip
+
+    # -- when nothing restricts ---------------------------------------------------------------------------------------
+
+    def _claim_fast(self, request: ClaimRequest) -> Claim:
+        look = self._single(lambda: self._look(request.queues))
+        due = look.due()
+        if not due:
+            return Claim([], look.next_due())
+        jobs = self._unit(lambda: self._unless_confirmed(request.worker_id, lambda: self._take(request, due)))
+        in_order(jobs, request)
+        if len(jobs) >= request.limit:
+            return Claim(jobs)
+        return Claim(jobs, self._single(lambda: self._next_due(list(look.until))))
+
+    def _take(self, request: ClaimRequest, due: Sequence[Pair]) -> list[ClaimedJob]:
+        """Lease the first due rows of these pairs."""
+        rows: list[Row] = []
+        for level in _levels(due, request):
+            rows += self._head_of(level, request.limit - len(rows))
+            if len(rows) >= request.limit:
+                break
+        jobs = []
+        for late in (0, 1):
+            group = [row for row in rows if row[-2] == late]
+            if group:
+                jobs += self._lease_rows(request.worker_id, group, start=request.start and not late)
+        return jobs
+
+    def _head_of(self, level: Sequence[Pair], need: int) -> list[Row]:
+        """The first ``need`` due rows of these pairs together, locked, and no row beyond them: others want those."""
+        shares = dict.fromkeys(level, need) if len(level) == 1 else self._shares(level, need)
+        if not shares:
+            return []
+        params = [value for (queue, priority), share in shares.items() for value in (queue, priority, share)]
+        return self._query(" UNION ALL ".join([_TAKE] * len(shares)), params)
+
+    def _shares(self, level: Sequence[Pair], need: int) -> dict[Pair, int]:
+        """How many of the first ``need`` due rows each pair has, read from the index alone."""
+        heads = " UNION ALL ".join(f"({_head(f'{slot} AS slot, run_at, id')})" for slot in range(len(level)))
+        params = [value for queue, priority in level for value in (queue, priority, need)]
+        rows = self._query(
+            f"SELECT slot, COUNT(*) FROM (SELECT slot FROM ({heads}) u ORDER BY run_at, id LIMIT %s) t GROUP BY slot",
+            [*params, need],
+        )
+        return {level[slot]: share for slot, share in rows}
+
+    def _lease_rows(self, worker_id: str, rows: Sequence[Row], *, start: bool) -> list[ClaimedJob]:
+        """Lease locked rows of _TAKE. What the UPDATE makes of them is known without reading them again."""
+        now = rows[-1][-1]
+        among, params = self._among("id", sorted(row[0] for row in rows))
+        self._execute((_START if start else _FETCH) + among, [worker_id, now, *([now] * (2 * start)), *params])
+        jobs = []
+        for row in rows:
+            job = self._claimed(row[:-1])
+            job.claim_number += 1
+            job.status = 2 if start else 1
+            job.expired = bool(row[-2])
+            if start:
+                job.attempt += 1
+                job.started_at = self._read_instant(now)
+            jobs.append(job)
+        return jobs
+
+    # -- the constrained claim ----------------------------------------------------------------------------------------
+
+    def _claim_constrained(self, request: ClaimRequest) -> Claim:
+        mine = self._confirm(request.worker_id)
+        claim = Claim(mine) if mine else super()._claim_constrained(request)
+        self._unconfirmed = claim.jobs
+        return claim
+
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+        rows = self._query(
+            " UNION ALL ".join([_CANDIDATES] * len(wanted)), [value for pair in wanted for value in pair]
+        )
+        return sorted(map(self._candidate, rows), key=lambda row: (row.run_at, row.id))

@@ -1,0 +1,156 @@
+"""What a worker does with its leases while it has them: start, release, heartbeat, progress.
+
+Each is one transaction: lock the rows in the order of their ids, check the leases, write those that hold.
+"""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..columns import HOT, QUEUE
+from ..contract import Applied, HeartbeatReply, Lease, StartReply
+from ..engine import Row, chunks
+from ..text import storable
+from .session import MySQLSession, as_json
+from .tables import TEXT, outcomes
+
+PENDING, FETCHED, PROCESSING = 0, 1, 2
+
+_NOW = MySQLSession.NOW
+_UPDATE = f"UPDATE {HOT} FORCE INDEX (PRIMARY) SET "
+CANCEL_REQUEST = "h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
+_CLOSED = f"EXISTS (SELECT 1 FROM {QUEUE} s WHERE s.name = h.queue AND (s.is_paused OR NOT s.is_active))"
+_STARTING = f"h.attempt, COALESCE(h.deadline_at < {_NOW}, 0), {_CLOSED}, h.started_at, {_NOW}"
+_PROGRESS = (
+    f"UPDATE {outcomes(percent='INT', message=TEXT)} STRAIGHT_JOIN {HOT} h FORCE INDEX (PRIMARY) ON h.id = j.id "
+    f"SET h.progress = j.percent, h.progress_message = j.message, h.updated_at = {_NOW}"
+)
+
+
+class LeaseStatements(MySQLSession):
+    """Writes of executions that end nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._starting: set[Lease] = set()
+        """Started in a transaction whose COMMIT has not been answered."""
+
+    def _leases(self, worker_id: str, ids: Iterable[str], extra: str = "NULL") -> dict[str, Row]:
+        """Lock the Hot rows of this worker among ``ids``: id -> (id, claim number, status, ``extra``...)."""
+        found: dict[str, Row] = {}
+        for part in chunks(sorted(set(ids))):
+            among, params = self._among("h.id", part)
+            rows = self._query(
+                f"SELECT h.id, h.claim_number, h.status, {extra} FROM {HOT} h FORCE INDEX (PRIMARY) WHERE {among} "
+                "AND h.worker_id = %s ORDER BY h.id FOR UPDATE",
+                [*params, worker_id],
+            )
+            found |= {row[0]: row for row in rows}
+        return found
+
+    def _held(self, worker_id: str, leases: Iterable[Lease], status: int, extra: str = "NULL") -> dict[str, Row]:
+        """Lock the leases that hold, in this status: id -> ``extra``."""
+        leases = list(leases)
+        rows = self._leases(worker_id, [lease.id for lease in leases], extra)
+        return {
+            lease.id: rows[lease.id][3:]
+            for lease in leases
+            if lease.id in rows and rows[lease.id][1:3] == (lease.claim_number, status)
+        }
+
+    def _change(self, ids: Iterable[str], assignments: str, params: Sequence[Any] = ()) -> None:
+        """Update rows that this transaction has locked."""
+        for part in chunks(sorted(ids)):
+            among, id_params = self._among("id", part)
+            self._execute(f"{_UPDATE}{assignments} WHERE {among}", [*params, *id_params])
+
+    # -- from the buffer ----------------------------------------------------------------------------------------------
+
+    def start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
+        if not leases:
+            return StartReply({}, set(), set())
+        reply = self._unit(lambda: self._start(worker_id, leases))
+        self._starting.difference_update(leases)
+        return reply
+
+    def _start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
+        rows = self._leases(worker_id, [lease.id for lease in leases], _STARTING)
+        reply = StartReply({}, set(), set())
+        now = None
+        for lease in leases:
+            if lease.id not in rows:
+                continue
+            _, number, status, attempt, expired, closed, started_at, now = rows[lease.id]
+            if number != lease.claim_number:
+                continue
+            if status == PROCESSING and lease in self._starting:
+                reply.started[lease.id] = (attempt, self._read_instant(started_at))  # type: ignore[assignment]
+            elif status == FETCHED and closed:
+                reply.released.add(lease.id)
+            elif status == FETCHED and expired:
+                reply.expired.add(lease.id)
+            elif status == FETCHED:
+                reply.started[lease.id] = (attempt + 1, self._read_instant(now))  # type: ignore[assignment]
+                self._starting.add(lease)
+        starting = [job_id for job_id in reply.started if rows[job_id][2] == FETCHED]
+        self._change(
+            starting,
+            f"status = {PROCESSING}, attempt = attempt + 1, started_at = %s, heartbeat_at = %s, updated_at = %s",
+            [now, now, now],
+        )
+        self._give_back(reply.released, 0.0)
+        return reply
+
+    def release(self, worker_id: str, leases: Sequence[Lease], delay: float = 0.0) -> Applied:
+        return self._unit(lambda: self._release(worker_id, leases, delay)) if leases else set()
+
+    def _release(self, worker_id: str, leases: Sequence[Lease], delay: float) -> Applied:
+        held = set(self._held(worker_id, leases, FETCHED))
+        self._give_back(held, delay)
+        return held
+
+    def _give_back(self, ids: Iterable[str], delay: float) -> None:
+        back = f"status = {PENDING}, worker_id = NULL, updated_at = {_NOW}"
+        if delay > 0:
+            self._change(ids, f"{back}, run_at = {self._after()}", [delay])
+        else:
+            self._change(ids, back)
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
+        return self._unit(lambda: self._heartbeat(worker_id, leases)) if leases else HeartbeatReply(set(), {})
+
+    def _heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
+        held = self._held(worker_id, leases, PROCESSING, CANCEL_REQUEST)
+        self._change(held, f"heartbeat_at = {_NOW}, updated_at = {_NOW}")
+        lost = {lease.id for lease in leases} - set(held)
+        return HeartbeatReply(lost, {job_id: by for job_id, (asked, by) in held.items() if asked})
+
+    def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
+        answer: dict[str, str | None] = {}
+        for part in chunks(leases):
+            among, params = self._among("h.id", [lease.id for lease in part])
+            sql = (
+                f"SELECT h.id, h.claim_number, h.cancel_requested_by FROM {HOT} h FORCE INDEX (PRIMARY) WHERE {among} "
+                f"AND h.status = {PROCESSING} AND h.cancel_requested_at IS NOT NULL"
+            )
+            rows = self._single(lambda sql=sql, params=params: self._query(sql, params))  # type: ignore[misc]
+            found = {Lease(job_id, number): by for job_id, number, by in rows}
+            answer |= {lease.id: found[lease] for lease in part if lease in found}
+        return answer
+
+    def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
+        return self._unit(lambda: self._progress(worker_id, notes)) if notes else set()
+
+    def _progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
+        held = self._held(worker_id, notes, PROCESSING)
+        ordered = sorted(notes.items(), key=lambda note: note[0].claim_number)  # the newest lease of an id wins
+        by_id = {lease.id: note for lease, note in ordered if lease.id in held}
+        if by_id:
+            table = [[job_id, percent, storable(message)] for job_id, (percent, message) in sorted(by_id.items())]
+            self._execute(_PROGRESS, [as_json(table)])
+        return set(by_id)

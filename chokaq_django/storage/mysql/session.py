@@ -1,0 +1,260 @@
+"""The dialect of MariaDB and MySQL, connections and transactions.
+
+Only what both servers understand is used: SKIP LOCKED, JSON_TABLE and VALUES() in an upsert; no RETURNING, which MySQL
+does not have. Statements on a private connection go to the driver's own cursor; on the caller's connection they go
+through Django's, so that query logging and instrumentation see them.
+"""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import msgspec
+from django.db import Error as DatabaseError
+from django.db import IntegrityError, InterfaceError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ...models.fields import as_utc
+from ..base import SQLStorage
+from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
+from ..columns import BUCKET, names
+from ..contract import StorageError
+from ..engine import Row
+from .errors import BROKEN, DUPLICATE_KEY, TRANSIENT, code_of
+
+MARIADB_FLOOR, MYSQL_FLOOR = (10, 6), (8, 0, 17)
+"""The first versions with SKIP LOCKED, and with a binary collation that tells 'a' from 'a '."""
+
+STATEMENT_LIMIT = 30
+"""Seconds that the server gives one statement of a worker."""
+CLIENT_LIMIT = STATEMENT_LIMIT + 5
+"""Seconds after which a worker stops waiting for a server that does not even time out."""
+CONNECT_LIMIT = 10
+LOCK_LIMIT = 10
+"""Seconds that a worker waits for a row that somebody else has locked; then its transaction is done again."""
+LAST_INSTANT = "9999-12-31 23:59:59.999999"
+BUCKETS_AT_ONCE = 16
+
+_SESSION = {
+    # Strict: what does not fit is an error, whatever the server's own mode is.
+    "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+    "innodb_lock_wait_timeout": LOCK_LIMIT,
+    "lock_wait_timeout": STATEMENT_LIMIT,
+    "wait_timeout": 28_800,
+}
+_READ_COMMITTED = "read committed"
+
+Params = Sequence[Any] | dict[str, Any]
+
+
+def as_json(value: object) -> str:
+    """JSON that carries lists into a statement."""
+    return _encoder.encode(value).decode()
+
+
+_encoder = msgspec.json.Encoder()
+
+
+class MySQLSession(SQLStorage):
+    """Connection and dialect."""
+
+    NOW: ClassVar[str] = "UTC_TIMESTAMP(6)"
+    """The same in all of a statement, and not touched by the session's time zone."""
+    BUCKET: ClassVar[str] = "UTC_TIMESTAMP() - INTERVAL MOD(SECOND(UTC_TIMESTAMP()), 10) SECOND"
+
+    def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
+        super().__init__(connection, private=private)
+        self._raw: Any = None
+        self._packet = 0
+        self._sent_at = 0.0
+        if private:
+            connection.settings_dict = {
+                **connection.settings_dict,
+                "OPTIONS": {
+                    "connect_timeout": CONNECT_LIMIT,
+                    "read_timeout": CLIENT_LIMIT,
+                    "write_timeout": CLIENT_LIMIT,
+                    **connection.settings_dict["OPTIONS"],
+                    "charset": "utf8mb4",
+                    "use_unicode": True,
+                    "isolation_level": _READ_COMMITTED,
+                },
+            }
+
+    # -- dialect ------------------------------------------------------------------------------------------------------
+
+    def _after(self, seconds: str = "%s") -> str:
+        return f"COALESCE({self.NOW} + INTERVAL {seconds} SECOND, '{LAST_INSTANT}')"
+
+    def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
+        return f"{column} IN ({', '.join(['%s'] * len(values))})", list(values)
+
+    def _instant(self, value: dt.datetime | None) -> Any:
+        return None if value is None else as_utc(value).replace(tzinfo=None)
+
+    def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
+        for first in range(0, len(rows), BUCKETS_AT_ONCE):
+            part = rows[first : first + BUCKETS_AT_ONCE]
+            self._execute(add_buckets(len(part)), [value for row in part for value in row.values()])
+
+    def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
+        # Not INSERT IGNORE: that stores cut values and swallows every other error too. A duplicate key undoes the
+        # statement only, not the transaction.
+        try:
+            self._execute(f"INSERT INTO {table} ({names(columns)}) VALUES ({values})", params)
+        except IntegrityError as error:
+            if code_of(error) != DUPLICATE_KEY:
+                raise
+            return False
+        return True
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _is_transient(self, error: BaseException) -> bool:
+        if not isinstance(error, DatabaseError):
+            return False
+        if self.private and time.monotonic() - self._sent_at >= CLIENT_LIMIT - 1:
+            return False  # the server stands still: who called decides when to try again
+        code = code_of(error)
+        return code in TRANSIENT or (isinstance(error, InterfaceError) and not code)
+
+    def _recover(self, error: BaseException) -> None:
+        if not code_of(error) or code_of(error) in BROKEN:
+            self.connection.close()
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def _query(self, sql: str, params: Params = ()) -> list[Row]:
+        if not self.private:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql, params)
+                return list(cursor.fetchall())
+        with self.connection.wrap_database_errors:
+            return self._send(sql, params).fetchall()  # type: ignore[no-any-return]
+
+    def _execute(self, sql: str, params: Params = ()) -> int:
+        if not self.private:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql, params)
+                return int(cursor.rowcount)
+        with self.connection.wrap_database_errors:
+            return int(self._send(sql, params).rowcount)
+
+    def _returning(self, update: str, columns: str, params: Sequence[Any]) -> list[Row]:
+        # Two statements of one transaction. No UPDATE of ours changes a column of its own condition.
+        if not self._execute(update, params):
+            return []
+        _, _, condition = update.rpartition(" WHERE ")
+        return self._query(
+            f"SELECT {columns} FROM {update.split()[1]} WHERE {condition}",
+            params[len(params) - condition.count("%s") :],
+        )
+
+    def _send(self, sql: str, params: Params = ()) -> Any:
+        raw = self._connected()
+        self._sent_at = time.monotonic()
+        cursor = raw.cursor(self._cursor_class)
+        try:
+            cursor.execute(sql, params)
+        except Exception as error:
+            if code_of(error) in BROKEN:
+                self.connection.close()
+            raise
+        return cursor
+
+    # -- the private connection ---------------------------------------------------------------------------------------
+
+    @property
+    def _cursor_class(self) -> Any:
+        return self.connection.Database.cursors.Cursor  # type: ignore[attr-defined]
+
+    def _connected(self) -> Any:
+        """The driver's connection of a private storage, opened when it is not."""
+        raw = self.connection.connection
+        if raw is None or raw is not self._raw:
+            self.connection.close()
+            self._sent_at = time.monotonic()
+            self.connection.connect()
+            self.connection.set_autocommit(True)
+            raw = self._configure(self.connection.connection)
+            self._raw = raw
+        return raw
+
+    def _configure(self, raw: Any) -> Any:
+        """Make a new connection one for a worker."""
+        connection: Any = self.connection
+        version, mariadb = connection.mysql_version, connection.mysql_is_mariadb
+        if version < (MARIADB_FLOOR if mariadb else MYSQL_FLOOR):
+            raise StorageError(
+                f"The job database {self.alias!r} is {connection.display_name} {'.'.join(map(str, version))}; "
+                "MariaDB 10.6 or MySQL 8.0.17 or newer is needed."
+            )
+        values: dict[str, Any] = {
+            **_SESSION,
+            **({"max_statement_time": STATEMENT_LIMIT} if mariadb else {"max_execution_time": STATEMENT_LIMIT * 1000}),
+        }
+        with raw.cursor(self._cursor_class) as cursor:
+            cursor.execute(f"SET {', '.join(f'SESSION {name} = %s' for name in values)}", list(values.values()))
+            cursor.execute("SELECT @@max_allowed_packet")
+            self._packet = int(cursor.fetchall()[0][0])
+        return raw
+
+    def _room(self) -> int:
+        """Bytes that one statement may have."""
+        if not self._packet:
+            self._packet = int(self._query("SELECT @@max_allowed_packet")[0][0])
+        return self._packet
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    @property
+    def _reads_committed(self) -> bool:
+        """Whether a plain SELECT sees what is committed now. The caller's own transaction may be REPEATABLE READ."""
+        if self.private:
+            return True
+        self.connection.ensure_connection()
+        return getattr(self.connection, "isolation_level", None) == _READ_COMMITTED
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if not self.private:
+            if not self._reads_committed:
+                self._execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")  # of the next one only
+            with transaction.atomic(using=self.alias):
+                yield
+            return
+        with self.connection.wrap_database_errors:
+            self._send("START TRANSACTION")
+            try:
+                yield
+                self._send("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        """The whole unit: after a lock timeout the server has undone the last statement only."""
+        if self.connection.connection is None:
+            return
+        try:
+            self._send("ROLLBACK")
+        except Exception:  # noqa: BLE001 - what cannot be rolled back is dropped, which rolls it back
+            self.connection.close()
+
+
+_ADDED = ", ".join(f"{column} = {column} + VALUES({column})" for column in SUMS)
+_BUCKET_ROW = f"({MySQLSession.BUCKET}, {', '.join(['%s'] * len(BUCKET_COLUMNS))})"
+
+
+def add_buckets(count: int) -> str:
+    """The upsert of so many bucket rows."""
+    return (
+        f"INSERT INTO {BUCKET} (at, {names(BUCKET_COLUMNS)}) VALUES {', '.join([_BUCKET_ROW] * count)} "
+        f"ON DUPLICATE KEY UPDATE max_ms = GREATEST(max_ms, VALUES(max_ms)), {_ADDED}"
+    )
