@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection
 from typing import Any
 
@@ -14,10 +15,9 @@ from django.db import DatabaseError, NotSupportedError, connections
 from ..conf import Options
 from ..job.definition import nearest
 from ..storage.opening import ENGINES
-from . import mssql, mysql, postgres, sqlite
 from .project import valid_options
 
-_MODULES = {"sqlite": sqlite, "postgresql": postgres, "mysql": mysql, "microsoft": mssql}
+_MODULES = {"sqlite": ".sqlite", "postgresql": ".postgres", "mysql": ".mysql", "microsoft": ".mssql"}
 _BACKENDS = (
     "django.db.backends.sqlite3, django.db.backends.postgresql, django.db.backends.mysql (MariaDB too) and mssql "
     "(SQL Server, from mssql-django)"
@@ -35,7 +35,7 @@ def check_database(app_configs: object, **kwargs: Any) -> list[CheckMessage]:
     config = settings.DATABASES[alias]
     vendor = vendor_of(alias)
     if vendor in _MODULES:
-        return list(_MODULES[vendor].settings_findings(alias, config))
+        return list(_engine(vendor).settings_findings(alias, config))
     return [
         checks.Error(
             f"CHOKAQ['DATABASE'] is {alias!r}, whose ENGINE {config.get('ENGINE') or '(none)'} cannot hold jobs.",
@@ -50,7 +50,10 @@ def check_server(app_configs: object, databases: Collection[str] | None = None, 
     options = valid_options()
     if options is None or options.database not in (databases or ()):
         return []
-    return server_findings(options.database, options)
+    found = server_findings(options.database, options)
+    if any(message.id == "chokaq.E004" for message in check_database(app_configs)):
+        return [message for message in found if message.id != "chokaq.E004"]  # the settings' fault is said already
+    return found
 
 
 def server_findings(alias: str, options: Options) -> list[CheckMessage]:
@@ -65,7 +68,7 @@ def server_findings(alias: str, options: Options) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     try:
         connection.ensure_connection()
-        found += _MODULES[vendor].server_findings(connection, options)
+        found += _engine(vendor).server_findings(connection, options)
     except NotSupportedError as error:  # Django refuses servers that are too old for it
         found.append(checks.Error(f"the job database {alias!r}: {error}", hint="Upgrade it.", id="chokaq.E009"))
     except (DatabaseError, ImproperlyConfigured) as error:
@@ -98,6 +101,11 @@ def check_listen_database(app_configs: object, **kwargs: Any) -> list[CheckMessa
                 )
             ]
     return []
+
+
+def _engine(vendor: str) -> Any:
+    """The module of one engine; the others' are not loaded."""
+    return importlib.import_module(_MODULES[vendor], __package__)
 
 
 def vendor_of(alias: str) -> str:

@@ -12,10 +12,9 @@ from django.core.checks import CheckMessage
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import Options
+from ..storage.mysql.session import MARIADB_FLOOR, MYSQL_FLOOR
 from .findings import READ_COMMITTED, may_lose, too_old, wrong_isolation
 
-MARIADB_FLOOR = (10, 6)  # SKIP LOCKED
-MYSQL_FLOOR = (8, 0, 17)  # a collation that tells 'a' from 'a '
 CHARSET = "utf8mb4"
 PACKET_ROOM = 1_048_576
 """Bytes of a statement beside its largest payload, whose every character may have to be escaped."""

@@ -12,9 +12,9 @@ from django.core.checks import CheckMessage
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import Options
+from ..storage.sqlite.session import FLOOR
 from .findings import may_lose, too_old
 
-FLOOR = (3, 35)  # UPDATE ... RETURNING
 LEAST_WAIT = 5  # seconds; the driver's own default
 
 
@@ -22,7 +22,7 @@ def settings_findings(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMe
     """The library's version, and a file that other processes can open."""
     if sqlite3.sqlite_version_info < FLOOR:
         yield too_old(
-            alias, f"SQLite {sqlite3.sqlite_version}", ".".join(map(str, FLOOR)), "It comes with Python's build."
+            alias, f"SQLite {sqlite3.sqlite_version}", ".".join(map(str, FLOOR[:2])), "It comes with Python's build."
         )
         return
     name = str(config.get("NAME") or "")

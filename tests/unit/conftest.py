@@ -1,4 +1,4 @@
-"""Unit tests: no database, no processes."""
+"""Unit tests: no worker processes, and a database only where what it says is the subject."""
 
 from __future__ import annotations
 

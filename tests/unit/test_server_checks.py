@@ -65,6 +65,15 @@ def test_only_where_django_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     assert django_checks.Tags.database in checks.check_server.tags  # type: ignore[attr-defined]
 
 
+def test_one_fault_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    level = django_checks.Error("isolation", id="chokaq.E004")
+    other = django_checks.Error("other", id="chokaq.E012")
+    monkeypatch.setattr(checks.database, "server_findings", lambda alias, options: [level, other])
+    assert checks.check_server(None, databases=["default"]) == [level, other]
+    monkeypatch.setattr(checks.database, "check_database", lambda app_configs: [level])
+    assert checks.check_server(None, databases=["default"]) == [other]
+
+
 @pytest.mark.parametrize(
     ("error", "message_id", "level"),
     [
