@@ -1,0 +1,188 @@
+"""Enqueue: rows travel as one JSON text and become one INSERT.
+
+A key that is held is found without an error: the look locks the place of the key (UPDLOCK, HOLDLOCK), so that nobody
+inserts it between the look and the insert. Whoever meets the key of an open transaction waits for its end.
+"""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from ..columns import ARCHIVE, DLQ, HOT, TRASH
+from ..contract import Enqueued, NewJob, StorageError
+from ..engine import chunks
+from .session import MSSQLSession
+from .tsql import BIN2, ID, LIST, as_json, batch, instant_text, later, lines, rows_json, span
+
+T = TypeVar("T")
+
+BULK = 1_000
+"""Rows of one statement: far below the 5,000 locks at which SQL Server takes the whole table."""
+BULK_TEXT = 8_000_000
+"""Characters of payload in one statement, unless one row has more."""
+TRIES = 50
+"""How often to insert again because the holder of a key ended between the insert and the look."""
+
+_TEXTS = (
+    "id", "queue", "type", "payload", "tags", "created_by", "idempotency_key", "concurrency_key", "headers",
+)  # fmt: skip
+_NUMBERS = ("schema_version", "priority", "max_attempts")
+_PLAIN = (*_TEXTS, *_NUMBERS)
+_SPANS = tuple(f"{what}_{unit}" for what in ("delay", "deadline") for unit in ("days", "seconds", "microseconds"))
+_FIELDS = dict.fromkeys(_TEXTS, "nvarchar(4000)") | dict.fromkeys(("payload", "tags", "headers"), "nvarchar(max)")
+_FIELDS |= dict.fromkeys((*_NUMBERS, *_SPANS), "int") | dict.fromkeys(("run_at", "deadline_at"), "datetime2(6)")
+"""What a row brings. Keys may be longer here than their columns: the insert then says so instead of cutting them."""
+
+_ZEROS = ("attempt", "crash_count", "snooze_count", "claim_number", "generation", "revision", "status")
+_DELAYED = later("r.delay_days", "r.delay_seconds", "r.delay_microseconds")
+_DEADLINE = later("r.deadline_days", "r.deadline_seconds", "r.deadline_microseconds")
+_COLUMNS = {name: f"r.{name}" for name in _PLAIN} | dict.fromkeys(_ZEROS, "0") | {"attempt_log": "N'[]'"}
+_COLUMNS |= {
+    "created_at": "@now", "updated_at": "@now", "run_at": "w.run_at", "due_at": "w.run_at",
+    "deadline_at": f"COALESCE(r.deadline_at, {_DEADLINE})",
+}  # fmt: skip
+
+_INTO = f"INSERT INTO {HOT} ({lines(_COLUMNS)})"
+_FROM = f"""SELECT
+    {lines(_COLUMNS.values())}
+FROM OPENJSON(@rows) WITH (
+    {lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS r
+CROSS APPLY (SELECT COALESCE(r.run_at, {_DELAYED}, @now) AS run_at) AS w"""
+
+INSERT = batch(f"{_INTO}\n{_FROM};", single=True, rows=LIST)
+
+INSERT_KEYED = batch(
+    f"""
+{_INTO}
+OUTPUT inserted.id
+{_FROM}
+WHERE NOT EXISTS (
+    SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    WHERE h.idempotency_key = r.idempotency_key {BIN2} AND h.idempotency_key IS NOT NULL)
+ORDER BY r.idempotency_key {BIN2}
+OPTION (LOOP JOIN);
+""",
+    single=True,
+    rows=LIST,
+)
+
+# Committed or the caller's own: who waits here waits for the holder to end or to stay.
+HOLDERS = batch(
+    f"""
+SELECT k.item, h.id
+FROM OPENJSON(@keys) WITH (item nvarchar(510) '$') AS k
+INNER LOOP JOIN {HOT} AS h ON h.idempotency_key = k.item {BIN2} AND h.idempotency_key IS NOT NULL;
+""",
+    single=True,
+    keys=LIST,
+)
+
+EXISTING = batch(
+    "\nUNION ALL\n".join(
+        f"SELECT t.id FROM @id AS i INNER LOOP JOIN {table} AS t ON t.id = i.id" for table in (HOT, ARCHIVE, DLQ, TRASH)
+    )
+    + ";",
+    prepare=f"""
+DECLARE @id TABLE (id {ID} NOT NULL PRIMARY KEY);
+INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j;
+""",
+    single=True,
+    ids=LIST,
+)
+
+
+class MSSQLEnqueue(MSSQLSession):
+    """Inserting new jobs."""
+
+    def enqueue(self, rows: Sequence[NewJob]) -> list[Enqueued]:
+        if not rows:
+            return []
+        plain = [row for row in rows if row.idempotency_key is None]
+        # Two calls that hold keys the other one waits for would deadlock: keys are always inserted in one order.
+        first: dict[str, NewJob] = {}
+        for row in rows:
+            if row.idempotency_key is not None:
+                first.setdefault(row.idempotency_key, row)
+        keyed = [first[key] for key in sorted(first)]
+        holders = self._again(lambda tried: self._insert_all(plain, keyed, tried), single=len(rows) == 1)
+        answer = []
+        for row in rows:
+            holder = row.id if row.idempotency_key is None else holders[row.idempotency_key]
+            answer.append(Enqueued(holder, created=holder == row.id))
+        return answer
+
+    def _again(self, work: Callable[[bool], T], *, single: bool) -> T:
+        """Run ``work(tried)``, in the caller's transaction or retried; ``tried``: an earlier try may have committed."""
+        tries = 0
+
+        def unit() -> T:
+            nonlocal tries
+            tries += 1
+            return work(tries > 1)
+
+        return self._single(unit) if single else self._unit(unit)
+
+    def _insert_all(self, plain: Sequence[NewJob], keyed: Sequence[NewJob], tried: bool) -> dict[str, str]:
+        """Insert all; key -> id of the job that holds it now."""
+        there = self._existing([row.id for row in (*plain, *keyed)]) if tried else set()
+        for part in _parts([row for row in plain if row.id not in there]):
+            self._inside(INSERT, rows=_rows(part))
+        holders: dict[str, str] = {str(row.idempotency_key): row.id for row in keyed if row.id in there}
+        for part in _parts([row for row in keyed if row.id not in there]):
+            holders |= self._insert_keyed(part)
+        return holders
+
+    def _insert_keyed(self, rows: Sequence[NewJob]) -> dict[str, str]:
+        holders: dict[str, str] = {}
+        left = list(rows)
+        for _ in range(TRIES):
+            created = {job_id for (job_id,) in self._inside(INSERT_KEYED, rows=_rows(left))[0]}
+            holders |= {str(row.idempotency_key): row.id for row in left if row.id in created}
+            left = [row for row in left if row.id not in created]
+            if left:
+                keys = as_json([row.idempotency_key for row in left])
+                holders |= dict(self._inside(HOLDERS, keys=keys)[0])
+                left = [row for row in left if row.idempotency_key not in holders]
+            if not left:
+                return holders
+        raise StorageError(
+            f"the idempotency key {left[0].idempotency_key!r} is taken and freed too fast to say by whom"
+        )
+
+    def _existing(self, ids: Sequence[str]) -> set[str]:
+        """Which of these ids are somewhere: an earlier try did commit, although its answer was lost."""
+        found = [self._inside(EXISTING, ids=as_json(part))[0] for part in chunks(list(dict.fromkeys(ids)), BULK)]
+        return {job_id for rows in found for (job_id,) in rows}
+
+
+def _parts(rows: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    part: list[NewJob] = []
+    size = 0
+    for row in rows:
+        if part and (len(part) == BULK or size + len(row.payload) > BULK_TEXT):
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row.payload)
+    if part:
+        yield part
+
+
+def _rows(rows: Sequence[NewJob]) -> str:
+    nothing = (None,) * 3
+    return rows_json(
+        tuple(_FIELDS),
+        [
+            (
+                *(getattr(row, name) for name in _PLAIN),
+                *(nothing if row.delay is None else span(row.delay)),
+                *(nothing if row.deadline_after is None else span(row.deadline_after)),
+                None if row.run_at is None else instant_text(row.run_at),
+                None if row.deadline_at is None else instant_text(row.deadline_at),
+            )
+            for row in rows
+        ],
+    )

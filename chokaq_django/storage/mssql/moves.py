@@ -1,0 +1,129 @@
+"""The operator's verbs and the sweeps, where T-SQL needs a form of its own."""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..columns import BUCKET, DLQ, HOT, HOT_COLUMNS
+from ..contract import LiveRow
+from ..moves import _LIVE
+from .session import MSSQLSession
+from .tsql import ID, LIST, PASSING, UNLOCKED, as_json, batch, later, lines, span
+
+_RESURRECTED = {
+    "payload": "COALESCE(@payload, d.payload)", "tags": "COALESCE(@tags, d.tags)",
+    "priority": "COALESCE(@priority, d.priority)", "schema_version": "COALESCE(@schema_version, d.schema_version)",
+    "revision": "d.revision + @edited", "attempt": "0", "crash_count": "0", "snooze_count": "0",
+    "generation": "d.generation + 1", "worker_id": "NULL", "modified_by": "@by", "started_at": "NULL",
+    "run_at": "@now", "due_at": "@now", "deadline_at": "CASE WHEN d.deadline_at > @now THEN d.deadline_at END",
+    "status": "0", "heartbeat_at": "NULL", "updated_at": "@now", "cancel_requested_at": "NULL",
+    "cancel_requested_by": "NULL", "progress": "NULL", "progress_message": "NULL",
+}  # fmt: skip
+_WITHOUT_KEY = {**_RESURRECTED, "idempotency_key": "NULL"}
+
+
+def _insert(changed: dict[str, str], source: str) -> str:
+    values = (changed.get(column) or f"d.{column}" for column in HOT_COLUMNS)
+    return f"""
+INSERT INTO {HOT} ({lines(HOT_COLUMNS)})
+SELECT {lines(values)}
+FROM @id AS i INNER LOOP JOIN {DLQ} AS d ON d.id = i.id
+{source}
+ORDER BY d.id;
+"""
+
+
+# Of several rows with one key the first comes back; a key that an active job holds, or is just getting, keeps its row.
+_KEY_FREE = f"""WHERE d.idempotency_key IS NULL OR (
+    NOT EXISTS (
+        SELECT 1 FROM @id AS e INNER JOIN {DLQ} AS c ON c.id = e.id
+        WHERE c.idempotency_key = d.idempotency_key AND c.id < d.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+        WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL))"""
+
+RESURRECT = {
+    keep_key: batch(
+        _insert(_RESURRECTED if keep_key else _WITHOUT_KEY, _KEY_FREE if keep_key else "").replace("\n\n", "\n"),
+        prepare=f"""
+DECLARE @id TABLE (id {ID} NOT NULL PRIMARY KEY);
+INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j;
+""",
+        after=f"SELECT h.id FROM @id AS i INNER LOOP JOIN {HOT} AS h ON h.id = i.id;",
+        ids=LIST,
+        by="nvarchar(100)",
+        payload="nvarchar(max)",
+        tags="nvarchar(max)",
+        priority="int",
+        schema_version="int",
+        edited="int",
+    )
+    for keep_key in (True, False)
+}
+
+# A row that is being written now is alive: a rescuer need not see it, and must not wait for it.
+LIVE_ROWS = f"SELECT {', '.join(f'h.{column}' for column in _LIVE)} FROM {HOT} AS h {PASSING} WHERE h.status IN (1, 2)"
+
+# Whole ticks, a few thousand rows at a time: the key is the tick first, and nobody writes to an old one any more.
+TRIM_BUCKETS = batch(
+    f"""
+SELECT @last = MAX(old.at)
+FROM (
+    SELECT TOP (@limit) b.at FROM {BUCKET} AS b
+    WHERE b.at <= {later("@days", "@seconds", "@microseconds")}
+    ORDER BY b.at) AS old;
+WHILE @last IS NOT NULL
+BEGIN
+    DELETE TOP (2000) FROM {BUCKET} WHERE at <= @last;
+    SET @deleted = @@ROWCOUNT;
+    SET @all = @all + @deleted;
+    IF @deleted < 2000 BREAK;
+END;
+SELECT @all;
+""",
+    prepare="DECLARE @last datetime2(6), @deleted int, @all int = 0;",
+    limit="int",
+    days="int",
+    seconds="int",
+    microseconds="int",
+)
+
+
+class MSSQLMoves(MSSQLSession):
+    """Resurrection, sweeps, and the small tables."""
+
+    def _insert_resurrected(
+        self, ids: Sequence[str], by: str | None, edits: dict[str, object], *, keep_key: bool
+    ) -> set[str]:
+        if not ids:
+            return set()
+        given = {name: edits.get(name) for name in ("payload", "tags", "priority", "schema_version")}
+        rows = self._inside(RESURRECT[keep_key], ids=as_json(list(ids)), by=by, edited=int(bool(edits)), **given)[-1]
+        return {job_id for (job_id,) in rows}
+
+    def live_rows(self) -> list[LiveRow]:
+        return [self._live_row(row) for row in self._single(lambda: self._query(LIVE_ROWS))]
+
+    def _overdue(self) -> str:
+        # "IS NOT NULL" is what the index of deadlines is filtered by. "+ 0" as on the other engines: without it a plan
+        # made while the table was empty reads every Pending row.
+        return (
+            f"SELECT id, queue, type FROM {HOT} {UNLOCKED} WHERE status + 0 = 0 AND deadline_at IS NOT NULL "
+            f"AND deadline_at < @now ORDER BY deadline_at {self.LIMIT}"
+        )
+
+    def trim_buckets(self, older_than: float, limit: int) -> int:
+        days, seconds, microseconds = span(-older_than)
+        values = {"limit": limit, "days": days, "seconds": seconds, "microseconds": microseconds}
+        return int(self._alone(TRIM_BUCKETS, **values)[0][0][0])
+
+    def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
+        # The key is the first column of these tables. Whoever inserts the same one now is waited for.
+        inserted = self._execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} WHERE NOT EXISTS ("
+            f"SELECT 1 FROM {table} WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE {columns[0]} = %s)",
+            [*params, params[0]],
+        )
+        return inserted > 0

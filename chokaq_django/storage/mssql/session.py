@@ -1,0 +1,219 @@
+"""SQL Server's dialect, connections and transactions.
+
+*The clock.* Every batch reads it once, into ``@now``, with the six digits that the columns have. Portable statements
+say ``@now`` too, and get the declaration in front.
+
+*Parameters.* Each batch declares its variables with their types, and the parameters are their values: a key stays a key
+of nvarchar, whatever a driver declares. Lists come as one JSON text. A NULL is written into the statement: drivers
+would ask the server for the type of a parameter without a value, and an error of theirs would end the transaction.
+
+*Locks.* READ COMMITTED throughout. Rows are locked in the order of their ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeVar
+
+from django.db import Error as DatabaseError
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..base import SQLStorage
+from ..engine import Row
+from .errors import Trouble, trouble
+from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, as_json, span, statement
+
+T = TypeVar("T")
+
+STATEMENT_LIMIT = 30
+"""Seconds that a worker waits for one statement."""
+LOCK_LIMIT = 10
+"""Seconds that a worker's statement waits for a lock."""
+_CONFIGURE = f"""
+SET LOCK_TIMEOUT {LOCK_LIMIT * 1000};
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER, XACT_ABORT ON;
+SET NUMERIC_ROUNDABORT OFF;
+"""
+"""What filtered indexes require of a session that writes, and what a worker wants of it."""
+_SLOT = re.compile(f"{re.escape(AFTER)}|%%|%s")
+
+_ROLL_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION"
+
+
+class MSSQLSession(SQLStorage):
+    """Connection and dialect."""
+
+    NOW: ClassVar[str] = NOW
+    BUCKET: ClassVar[str] = BUCKET
+    LIMIT = "OFFSET 0 ROWS FETCH NEXT %s ROWS ONLY"
+    LOCK = ""
+    LOCK_SKIP = ""
+    HINT = LOCKED
+    HINT_SKIP = UNLOCKED
+
+    def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
+        super().__init__(connection, private=private)
+        self._raw: Any = None
+
+    # -- dialect ------------------------------------------------------------------------------------------------------
+
+    def _after(self, seconds: str = "%s") -> str:
+        if seconds != "%s":
+            raise ValueError("on SQL Server the seconds must be a parameter: it becomes three integers")
+        return AFTER
+
+    def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
+        listed = "FROM OPENJSON(CAST(%s AS nvarchar(max))) WITH (item nvarchar(510) '$') AS j"
+        return f"{column} IN (SELECT j.item {BIN2} {listed})", [as_json(list(values))]
+
+    def _instant(self, value: dt.datetime | None) -> Any:
+        return None if value is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _is_transient(self, error: BaseException) -> bool:
+        return trouble(error) is not None
+
+    def _recover(self, error: BaseException) -> None:
+        if trouble(error) is Trouble.LOST:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Close a connection that may be broken: the next statement opens another."""
+        try:
+            self.connection.close()
+        except DatabaseError:
+            self.connection.connection = None
+        self._raw = None
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def _results(self, sql: str, params: Sequence[Any] = ()) -> list[list[Row]]:
+        """Run a batch; the rows of each of its results. It is read to its end: an error of its last statement comes
+        after the rows of the first."""
+        if self.private:
+            self._connected()
+        if params:
+            sql, params = bound(sql, params)
+        results: list[list[Row]] = []
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params or None)
+            while True:
+                if cursor.description is not None:
+                    results.append(cursor.fetchall())
+                if not cursor.nextset():
+                    return results
+
+    def _query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        return self._results(statement(sql, count=False), params)[0]
+
+    def _execute(self, sql: str, params: Sequence[Any] = ()) -> int:
+        return int(self._results(statement(sql, count=True), params)[0][0][0])
+
+    def _returning(self, update: str, columns: str, params: Sequence[Any]) -> list[Row]:
+        assignments, _, condition = update.rpartition(" WHERE ")
+        inserted = ", ".join(f"inserted.{column.strip()}" for column in columns.split(","))
+        return self._query(f"{assignments} OUTPUT {inserted} WHERE {condition}", params)
+
+    def _inside(self, batch: Batch, **values: Any) -> list[list[Row]]:
+        """Run a batch in the transaction that is open."""
+        return self._results(batch.inside, [values[name] for name, _ in batch.given])
+
+    def _alone(self, batch: Batch, **values: Any) -> list[list[Row]]:
+        """Run a batch as a unit: one round trip on a worker's connection, else in the caller's transaction or ours."""
+        if self.private:
+            return self._retrier.run(lambda: self._whole(batch, values))
+        if batch.single:
+            return self._single(lambda: self._inside(batch, **values))
+        return self._unit(lambda: self._inside(batch, **values))
+
+    def _whole(self, batch: Batch, values: dict[str, Any]) -> list[list[Row]]:
+        try:
+            return self._results(batch.alone, [values[name] for name, _ in batch.given])
+        except BaseException:
+            self._roll_back()
+            raise
+
+    # -- the private connection ---------------------------------------------------------------------------------------
+
+    def _connected(self) -> None:
+        """Open the private connection when it is not, as one for a worker."""
+        raw = self.connection.connection
+        if raw is not None and raw is self._raw:
+            return
+        if raw is not None:
+            self._drop()
+        self.connection.connect()
+        raw = self.connection.connection
+        with self.connection.wrap_database_errors:
+            # Transactions are begun and ended by statements here, which costs no switch of the mode around each.
+            raw.autocommit = True
+            raw.timeout = STATEMENT_LIMIT
+        with self.connection.cursor() as cursor:
+            cursor.execute(_CONFIGURE)
+        self._raw = raw
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    def _unit(self, work: Callable[[], T]) -> T:
+        if not self._joined():
+            return super()._unit(work)
+        # An error of one statement does not end a transaction here: a savepoint makes that part all or nothing.
+        with transaction.atomic(using=self.alias):
+            return work()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if not self.private:
+            with super()._transaction():
+                yield
+            return
+        self._results("BEGIN TRANSACTION")
+        try:
+            yield
+            self._results("COMMIT TRANSACTION")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self.connection.connection is None or self.connection.connection is not self._raw:
+            return  # whatever was open went with its connection
+        try:
+            with contextlib.closing(self.connection.cursor()) as cursor:
+                cursor.execute(_ROLL_BACK)
+        except DatabaseError:
+            self._drop()
+
+
+@functools.lru_cache(maxsize=512)
+def _slots(sql: str) -> tuple[str, ...]:
+    return tuple(match for match in _SLOT.findall(sql) if match != "%%")
+
+
+def bound(sql: str, params: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The statement with its NULLs in place, and the parameters that are left; seconds as three integers."""
+    values: list[Any] = []
+    nulls = False
+    for slot, value in zip(_slots(sql), params, strict=True):
+        nulls = nulls or value is None
+        if slot == AFTER:
+            values += span(value)
+        else:
+            values.append(value)
+    if nulls:
+        rest = iter(values)
+        # AFTER has slots of its own, none of which is NULL.
+        sql = re.sub("%%|%s", lambda match: _null(match[0], rest), sql)
+    return sql, [value for value in values if value is not None]
+
+
+def _null(slot: str, values: Iterator[Any]) -> str:
+    return "NULL" if slot == "%s" and next(values) is None else slot

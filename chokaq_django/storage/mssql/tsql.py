@@ -1,0 +1,171 @@
+"""How statements are put together: a batch with declared variables, lists as JSON, spans of time as three integers."""
+
+# ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..columns import HOT, QUEUE
+from ..text import storable
+
+BIN2 = "COLLATE Latin1_General_100_BIN2"
+ID = f"nvarchar(26) {BIN2}"
+NAME = f"nvarchar(510) {BIN2}"
+"""A key: 255 characters, each of which may be two of SQL Server's."""
+WORKER, LIST = "nvarchar(200)", "nvarchar(max)"
+"""Types of variables: a worker's id, and a JSON text."""
+
+LOCKED = "WITH (UPDLOCK, ROWLOCK)"
+UNLOCKED = "WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
+"""Lock rows, passing over rows that others have locked. With row versioning READPAST needs READCOMMITTEDLOCK."""
+PASSING = "WITH (READPAST, READCOMMITTEDLOCK)"
+"""Read what is committed, passing over rows that others are writing just now: it waits for nobody."""
+SEEK = "WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)"
+SEEK_UNLOCKED = "WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
+"""The same by the index of Pending rows. A plan made while the table was empty would read all of it later."""
+
+OPEN = f"NOT EXISTS (SELECT 1 FROM {QUEUE} AS s WHERE s.name = {{}} AND (s.is_paused = 1 OR s.is_active = 0))"
+"""That a queue is neither paused nor hidden. It waits for whoever is changing the switch."""
+
+FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = {}"
+"""That the lease ``l`` still holds the row ``h``."""
+
+LEASES = f"""
+DECLARE @lease TABLE (id {ID} NOT NULL PRIMARY KEY, claim_number int NOT NULL);
+INSERT INTO @lease (id, claim_number)
+SELECT j.id, j.claim_number
+FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS j;
+"""
+HELD = f"FROM @lease AS l INNER LOOP JOIN {HOT} AS h {{}} ON h.id = l.id"
+"""From few leases to their rows: one seek for each, in the order of ids, whatever the plan was made on."""
+
+NOW = "@now"
+_CLOCK = "SYSUTCDATETIME()"
+_TICK = "CAST('2020-01-01T00:00:00' AS datetime2(6))"
+BUCKET = f"DATEADD(second, DATEDIFF(second, {_TICK}, @now) / 10 * 10, {_TICK})"
+
+
+def later(days: str, seconds: str, microseconds: str) -> str:
+    """SQL of the instant so much after now. DATEADD takes integers only."""
+    return f"DATEADD(day, {days}, DATEADD(second, {seconds}, DATEADD(microsecond, {microseconds}, @now)))"
+
+
+AFTER = later("%s", "%s", "%s")
+_LONGEST, _SHORTEST = dt.timedelta(days=2_500_000), dt.timedelta(days=-700_000)
+
+
+def span(seconds: float) -> tuple[int, int, int]:
+    """Days, seconds, microseconds; at most some thousand years, so that no instant leaves the calendar."""
+    try:
+        delta = dt.timedelta(seconds=float(seconds))
+    except OverflowError:
+        delta = _LONGEST if seconds > 0 else _SHORTEST
+    delta = max(_SHORTEST, min(_LONGEST, delta))
+    return delta.days, delta.seconds, delta.microseconds
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Statements sent together. ``given``: variable -> type; their values are the parameters.
+
+    ``prepare`` fills table variables, ``work`` is what must be one transaction, ``after`` reads what came of it.
+    ``single``: ``work`` is one statement, which needs no transaction around it.
+    """
+
+    given: tuple[tuple[str, str], ...]
+    work: str
+    prepare: str = ""
+    after: str = ""
+    single: bool = False
+
+    @functools.cached_property
+    def inside(self) -> str:
+        """For an open transaction."""
+        return self._text(own=False)
+
+    @functools.cached_property
+    def alone(self) -> str:
+        """As a transaction of its own. XACT_ABORT: whatever fails, all of it is rolled back and nothing more is run."""
+        return self._text(own=not self.single)
+
+    def _text(self, *, own: bool) -> str:
+        variables = [f"    @now datetime2(6) = {_CLOCK}"]
+        variables += [f"    @{name} {kind} = %s" for name, kind in self.given]
+        parts = [
+            "SET NOCOUNT, XACT_ABORT ON;" if own else "SET NOCOUNT ON;",
+            "DECLARE\n" + ",\n".join(variables) + ";",
+            self.prepare,
+            "BEGIN TRANSACTION;" if own else "",
+            self.work,
+            "COMMIT TRANSACTION;" if own else "",
+            self.after,
+        ]
+        return "\n".join(part.strip("\n") for part in parts if part)
+
+
+def batch(work: str, *, prepare: str = "", after: str = "", single: bool = False, **given: str) -> Batch:
+    """A batch whose parameters are the variables ``given``: name=type."""
+    return Batch(tuple(given.items()), work, prepare, after, single)
+
+
+def statement(sql: str, *, count: bool) -> str:
+    """One portable statement as a batch; with ``count`` it answers how many rows it changed."""
+    declare = f"DECLARE @now datetime2(6) = {_CLOCK};\n" if NOW in sql else ""
+    return f"SET NOCOUNT ON;\n{declare}{sql};" + ("\nSELECT @@ROWCOUNT;" if count else "")
+
+
+def lines(items: Iterable[str], indent: int = 4) -> str:
+    """Items separated by commas, in lines of a readable length."""
+    text = ",\x00".join(item.replace(" ", "\x01") for item in items).replace("\x00", " ")
+    wrapped = textwrap.wrap(text, 116 - indent, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * indent).join(wrapped).replace("\x01", " ")
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+_encoder = msgspec.json.Encoder()
+_SIZES = (250, 1000, 4000)
+
+
+def as_json(value: object) -> str:
+    """JSON for OPENJSON, filled up with blanks to one of few lengths.
+
+    Drivers declare a text parameter with its length, and the server keeps a plan for each declaration that it sees.
+    """
+    text: str = _encoder.encode(value).decode()
+    for size in _SIZES:
+        if len(text) <= size:
+            return text.ljust(size)
+    return text
+
+
+def rows_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as a JSON list of objects; what is NULL is left out, and reads as NULL."""
+    return as_json(
+        [{name: value for name, value in zip(columns, row, strict=True) if value is not None} for row in rows]
+    )
+
+
+def instant_text(value: dt.datetime) -> str:
+    """An aware instant as datetime2 reads it from JSON: UTC, without a zone."""
+    return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
+
+
+def fit(text: str | None, limit: int) -> str | None:
+    """``text`` made storable and cut to ``limit`` as SQL Server counts: characters beyond U+FFFF are two."""
+    text = storable(text, limit)
+    if text is None or len(text) <= limit // 2:
+        return text
+    units = text.encode("utf-16-le")
+    return text if len(units) <= 2 * limit else units[: 2 * limit].decode("utf-16-le", "ignore")
