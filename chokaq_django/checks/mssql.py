@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from django.core import checks
 from django.core.checks import CheckMessage
+from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import Options
@@ -23,6 +24,7 @@ DATABASE = """
 SELECT name, compatibility_level, is_read_committed_snapshot_on, delayed_durability
 FROM sys.databases WHERE database_id = DB_ID()
 """.strip()
+JSON = "SELECT COUNT(*) FROM OPENJSON(N'[1]')"
 
 
 def settings_findings(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMessage]:
@@ -60,7 +62,7 @@ def server_findings(connection: BaseDatabaseWrapper, options: Options) -> Iterat
         return
     name, compatibility, versioned, durability = row
     quoted = "[" + str(name).replace("]", "]]") + "]"
-    if compatibility < COMPATIBILITY_FLOOR:
+    if compatibility < COMPATIBILITY_FLOOR and not _knows_json(connection):
         yield checks.Error(
             f"the job database {alias!r} has compatibility level {compatibility}: it does not know OPENJSON.",
             hint=f"ALTER DATABASE {quoted} SET COMPATIBILITY_LEVEL = 140; (or the level of your server)",
@@ -78,3 +80,13 @@ def server_findings(connection: BaseDatabaseWrapper, options: Options) -> Iterat
         yield may_lose(
             alias, "DELAYED_DURABILITY = FORCED", f"ALTER DATABASE {quoted} SET DELAYED_DURABILITY = ALLOWED;"
         )
+
+
+def _knows_json(connection: BaseDatabaseWrapper) -> bool:
+    """Servers that only speak SQL Server's protocol count their levels differently."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(JSON)
+            return cursor.fetchone() is not None
+    except DatabaseError:
+        return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -283,8 +285,10 @@ class SQLServer:
 
     alias = "default"
 
-    def __init__(self, row: tuple[Any, ...] | None, version: int = 2022, azure: bool = False) -> None:
-        self.row, self.sql_server_version, self.to_azure_sql_db = row, version, azure
+    def __init__(
+        self, row: tuple[Any, ...] | None, version: int = 2022, azure: bool = False, json: bool = False
+    ) -> None:
+        self.row, self.sql_server_version, self.to_azure_sql_db, self.json = row, version, azure, json
         self.asked: list[str] = []
 
     def cursor(self) -> Any:
@@ -298,6 +302,8 @@ class SQLServer:
 
     def execute(self, sql: str) -> None:
         self.asked.append(sql)
+        if sql == mssql.JSON and not self.json:
+            raise DatabaseError("Invalid object name 'OPENJSON'.")
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return self.row
@@ -312,6 +318,7 @@ class SQLServer:
         (SQLServer(("jobs", 130, True, 0), version=2016), ["chokaq.E009"]),
         (SQLServer(("jobs", 160, True, 0), version=2014, azure=True), []),  # Azure calls itself version 12
         (SQLServer(("jobs", 120, True, 0)), ["chokaq.E015"]),
+        (SQLServer(("jobs", 120, True, 0), json=True), []),
         (SQLServer(("jobs", 160, False, 0)), ["chokaq.W007"]),
         (SQLServer(("jobs", 160, True, 2)), ["chokaq.W004"]),
         (SQLServer(None), []),
@@ -319,7 +326,15 @@ class SQLServer:
 )
 def test_sql_server(server: Any, found: list[str]) -> None:
     assert ids(list(mssql.server_findings(server, get_options()))) == found
-    assert server.asked == [mssql.DATABASE]
+    assert server.asked[0] == mssql.DATABASE
+
+
+@pytest.mark.parametrize("version", ["2017", "2022"])
+@pytest.mark.parametrize("question", [mssql.DATABASE, mssql.JSON])
+def test_sql_server_understands_the_questions(version: str, question: str) -> None:
+    maxdop = Path(sys.executable).with_name("maxdop")
+    done = subprocess.run([maxdop, "--parser-version", version], input=question, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_sql_server_remedies_quote_the_name() -> None:
