@@ -1,7 +1,8 @@
 """Settings of the example shop, all from the environment (django-environ). Nothing has to be set.
 
 =====================  ===================================================================================
-``DATABASE_URL``       the engine: ``sqlite:///path`` (default: ``var/demo.sqlite3``), ``postgres://...``
+``DATABASE_URL``       the engine: ``sqlite:///path`` (default: ``var/demo.sqlite3``), ``postgres://...``,
+                       ``mysql://...`` (MariaDB too), ``mssql://...``; see ``example_project/databases.py``
 ``SECRET_KEY``         default: made once and kept in ``var/secret-key``
 ``DEBUG``              default off
 ``ALLOWED_HOSTS``      comma separated, default this machine
