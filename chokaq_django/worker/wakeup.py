@@ -46,6 +46,8 @@ class PollingWaker:
     """
 
     FASTEST = 0.05
+    SHARE = 1 / 20
+    """Seconds between two polls for each second of silence."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -60,7 +62,7 @@ class PollingWaker:
 
     def wait(self, timeout: float) -> list[str]:
         silent = time.monotonic() - self._active
-        self._event.wait(min(timeout, max(self.FASTEST, silent / 20)))
+        self._event.wait(min(timeout, max(self.FASTEST, silent * self.SHARE)))
         self._event.clear()
         return []
 

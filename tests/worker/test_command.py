@@ -104,15 +104,17 @@ def empty_database(folder: Path) -> Iterator[Mapping[str, str]]:
     if connection.vendor == "sqlite":
         yield {"DATABASE_URL": f"sqlite:///{folder / 'empty.sqlite3'}"}
         return
-    name = f"{connection.settings_dict['NAME']}_empty"
+    name = connection.ops.quote_name(f"{connection.settings_dict['NAME']}_empty")
+    force = " WITH (FORCE)" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
-        cursor.execute(f'DROP DATABASE IF EXISTS "{name}"')
-        cursor.execute(f'CREATE DATABASE "{name}"')
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+        cursor.execute(f"CREATE DATABASE {name}")
     try:
-        yield {"DATABASE_URL": f"{database_url()}_empty"}
+        address, question, query = database_url().partition("?")
+        yield {"DATABASE_URL": f"{address}_empty{question}{query}"}
     finally:
         with connection.cursor() as cursor:
-            cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}{force}")
 
 
 def manage(env: Mapping[str, str], *arguments: str) -> None:
