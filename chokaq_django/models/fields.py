@@ -27,7 +27,8 @@ class KeyField(models.CharField):  # type: ignore[type-arg]
         if connection.vendor == "mysql":
             return f"{plain} CHARACTER SET utf8mb4 COLLATE {_no_pad(connection)}"
         if connection.vendor == "microsoft":
-            return f"{plain} COLLATE Latin1_General_100_BIN2"
+            # It counts in UTF-16, where a character beyond U+FFFF is two.
+            return f"nvarchar({2 * self.max_length}) COLLATE Latin1_General_100_BIN2"  # type: ignore[operator]
         return plain
 
     def cast_db_type(self, connection: BaseDatabaseWrapper) -> str | None:
@@ -51,6 +52,11 @@ class ULIDField(KeyField):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("max_length", 26)
         super().__init__(*args, **kwargs)
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
+        if connection.vendor == "microsoft":
+            return f"nvarchar({self.max_length}) COLLATE Latin1_General_100_BIN2"  # ASCII
+        return super().db_type(connection)
 
 
 class CharField(models.CharField):  # type: ignore[type-arg]

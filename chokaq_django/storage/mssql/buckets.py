@@ -40,7 +40,6 @@ SELECT @tick, {lines(f"b.{name}" if name in NAMING_COLUMNS else "0" for name in 
 FROM @bucket AS b
 WHERE NOT EXISTS (
     SELECT 1 FROM {BUCKET} AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE t.at = @tick AND t.series = b.series)
-ORDER BY b.series
 OPTION (LOOP JOIN);
 UPDATE t SET
     max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,

@@ -104,8 +104,7 @@ def _lease(source: str, start: bool) -> str:
     """Lease the rows whose ids ``source`` has, which are locked. What comes of it has no order."""
     return f"""
 UPDATE h SET {lease_assignments(start, "h.deadline_at < @now")}
-OUTPUT {CLAIMED},
-    CASE WHEN deleted.deadline_at < @now THEN 1 ELSE 0 END
+OUTPUT {CLAIMED}, @now
 FROM {source} AS p INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = p.id;
 """
 
@@ -129,6 +128,8 @@ BEGIN
     {_next_level(this).strip()}
     {_LEVEL[strict].format("    ")}
 END;
+-- When there were fewer than wanted: the time until the next one.
+SELECT CASE WHEN @left > 0 THEN {_SOONEST} END;
 {_lease("@picked", start).strip()}
 """
 
@@ -138,7 +139,6 @@ CLAIM = {
         _claim(start=start, strict=strict),
         prepare=f"{_QUEUES}DECLARE @picked TABLE (id {ID} NOT NULL PRIMARY KEY, deadline_at datetime2(6) NULL);\n"
         f"DECLARE @left int = @limit, @level int{', @place int' if strict else ''};",
-        after=f"SELECT CASE WHEN @left > 0 THEN {_SOONEST} END;",
         worker=WORKER,
         queues=LIST,
         limit="int",
@@ -181,7 +181,7 @@ BEGIN
 END;
 SELECT f.name FROM @found AS f;
 """,
-    prepare=f"DECLARE @name nvarchar(510), @found TABLE (name {NAME} NOT NULL);",
+    prepare=f"DECLARE @name nvarchar(510);\nDECLARE @found TABLE (name {NAME} NOT NULL);",
     single=True,
 )
 
@@ -245,7 +245,7 @@ class MSSQLClaim(MSSQLSession):
     """Claims."""
 
     def _claim_fast(self, request: ClaimRequest) -> Claim:
-        rows, ((ahead,),) = self._alone(
+        ((ahead,),), rows = self._alone(
             CLAIM[request.start, request.strict],
             worker=request.worker_id, queues=as_json(list(request.queues)), limit=request.limit,
         )  # fmt: skip
@@ -262,8 +262,9 @@ class MSSQLClaim(MSSQLSession):
     # -- steps of the constrained claim -------------------------------------------------------------------------------
 
     def _claimed(self, row: Row) -> ClaimedJob:
-        job = ClaimedJob(*row)
-        job.expired = bool(job.expired)
+        *columns, now = row
+        job = ClaimedJob(*columns, expired=False)  # type: ignore[misc]
+        job.expired = job.status == 1 and job.deadline_at is not None and job.deadline_at < now
         for name in ("created_at", "started_at", "run_at", "due_at", "deadline_at"):
             setattr(job, name, self._read_instant(getattr(job, name)))
         return job

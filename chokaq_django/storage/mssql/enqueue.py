@@ -1,4 +1,4 @@
-"""Enqueue: rows travel as one JSON text and become one INSERT.
+"""Enqueue: rows travel as one list and become one INSERT.
 
 A key that is held is found without an error: the look locks the place of the key (UPDLOCK, HOLDLOCK), so that nobody
 inserts it between the look and the insert. Whoever meets the key of an open transaction waits for its end.
@@ -15,7 +15,7 @@ from ..columns import ARCHIVE, DLQ, HOT, TRASH
 from ..contract import Enqueued, NewJob, StorageError
 from ..engine import chunks
 from .session import MSSQLSession
-from .tsql import BIN2, ID, LIST, as_json, batch, instant_text, later, lines, rows_json, span
+from .tsql import BIN2, ID, LIST, as_json, batch, instant_text, later, lines, rows_json, span, text_fields, text_of
 
 T = TypeVar("T")
 
@@ -26,22 +26,25 @@ BULK_TEXT = 8_000_000
 TRIES = 50
 """How often to insert again because the holder of a key ended between the insert and the look."""
 
-_TEXTS = (
-    "id", "queue", "type", "payload", "tags", "created_by", "idempotency_key", "concurrency_key", "headers",
-)  # fmt: skip
+_NAMES = ("id", "queue", "type", "idempotency_key", "concurrency_key")
 _NUMBERS = ("schema_version", "priority", "max_attempts")
-_PLAIN = (*_TEXTS, *_NUMBERS)
+_TEXTS = ("payload", "tags", "created_by", "headers")
+_PLAIN = (*_NAMES, *_NUMBERS)
 _SPANS = tuple(f"{what}_{unit}" for what in ("delay", "deadline") for unit in ("days", "seconds", "microseconds"))
-_FIELDS = dict.fromkeys(_TEXTS, "nvarchar(4000)") | dict.fromkeys(("payload", "tags", "headers"), "nvarchar(max)")
-_FIELDS |= dict.fromkeys((*_NUMBERS, *_SPANS), "int") | dict.fromkeys(("run_at", "deadline_at"), "datetime2(6)")
-"""What a row brings. Keys may be longer here than their columns: the insert then says so instead of cutting them."""
+_FIELDS = (
+    dict.fromkeys(_NAMES, "nvarchar(4000)")
+    | dict.fromkeys((*_NUMBERS, *_SPANS), "int")
+    | dict.fromkeys(("run_at", "deadline_at"), "datetime2(6)")
+    | text_fields(_TEXTS)
+)
+"""What a row brings. Names may be longer here than their columns: the insert then says so instead of cutting them."""
 
 _ZEROS = ("attempt", "crash_count", "snooze_count", "claim_number", "generation", "revision", "status")
 _DELAYED = later("r.delay_days", "r.delay_seconds", "r.delay_microseconds")
 _DEADLINE = later("r.deadline_days", "r.deadline_seconds", "r.deadline_microseconds")
-_COLUMNS = {name: f"r.{name}" for name in _PLAIN} | dict.fromkeys(_ZEROS, "0") | {"attempt_log": "N'[]'"}
-_COLUMNS |= {
-    "created_at": "@now", "updated_at": "@now", "run_at": "w.run_at", "due_at": "w.run_at",
+_COLUMNS = {name: f"r.{name}" for name in _PLAIN} | {name: text_of(name, "r") for name in _TEXTS}
+_COLUMNS |= dict.fromkeys(_ZEROS, "0") | {
+    "attempt_log": "N'[]'", "created_at": "@now", "updated_at": "@now", "run_at": "w.run_at", "due_at": "w.run_at",
     "deadline_at": f"COALESCE(r.deadline_at, {_DEADLINE})",
 }  # fmt: skip
 
@@ -52,7 +55,7 @@ FROM OPENJSON(@rows) WITH (
     {lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS r
 CROSS APPLY (SELECT COALESCE(r.run_at, {_DELAYED}, @now) AS run_at) AS w"""
 
-INSERT = batch(f"{_INTO}\n{_FROM};", single=True, rows=LIST)
+INSERT = batch(f"{_INTO}\n{_FROM};", single=True, rows=LIST, texts=LIST)
 
 INSERT_KEYED = batch(
     f"""
@@ -62,11 +65,11 @@ OUTPUT inserted.id
 WHERE NOT EXISTS (
     SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
     WHERE h.idempotency_key = r.idempotency_key {BIN2} AND h.idempotency_key IS NOT NULL)
-ORDER BY r.idempotency_key {BIN2}
 OPTION (LOOP JOIN);
 """,
     single=True,
     rows=LIST,
+    texts=LIST,
 )
 
 # Committed or the caller's own: who waits here waits for the holder to end or to stay.
@@ -129,7 +132,7 @@ class MSSQLEnqueue(MSSQLSession):
         """Insert all; key -> id of the job that holds it now."""
         there = self._existing([row.id for row in (*plain, *keyed)]) if tried else set()
         for part in _parts([row for row in plain if row.id not in there]):
-            self._inside(INSERT, rows=_rows(part))
+            self._inside(INSERT, **self._rows(part))
         holders: dict[str, str] = {str(row.idempotency_key): row.id for row in keyed if row.id in there}
         for part in _parts([row for row in keyed if row.id not in there]):
             holders |= self._insert_keyed(part)
@@ -139,7 +142,7 @@ class MSSQLEnqueue(MSSQLSession):
         holders: dict[str, str] = {}
         left = list(rows)
         for _ in range(TRIES):
-            created = {job_id for (job_id,) in self._inside(INSERT_KEYED, rows=_rows(left))[0]}
+            created = {job_id for (job_id,) in self._inside(INSERT_KEYED, **self._rows(left))[0]}
             holders |= {str(row.idempotency_key): row.id for row in left if row.id in created}
             left = [row for row in left if row.id not in created]
             if left:
@@ -151,6 +154,23 @@ class MSSQLEnqueue(MSSQLSession):
         raise StorageError(
             f"the idempotency key {left[0].idempotency_key!r} is taken and freed too fast to say by whom"
         )
+
+    def _rows(self, rows: Sequence[NewJob]) -> dict[str, str]:
+        """The parameters of the rows."""
+        texts = self._texts()
+        nothing = (None,) * 3
+        listed = [
+            (
+                *(getattr(row, name) for name in _PLAIN),
+                *(nothing if row.delay is None else span(row.delay)),
+                *(nothing if row.deadline_after is None else span(row.deadline_after)),
+                None if row.run_at is None else instant_text(row.run_at),
+                None if row.deadline_at is None else instant_text(row.deadline_at),
+                *(place for name in _TEXTS for place in texts.place(getattr(row, name))),
+            )
+            for row in rows
+        ]
+        return {"rows": rows_json(tuple(_FIELDS), listed), "texts": texts.value()}
 
     def _existing(self, ids: Sequence[str]) -> set[str]:
         """Which of these ids are somewhere: an earlier try did commit, although its answer was lost."""
@@ -169,20 +189,3 @@ def _parts(rows: Sequence[NewJob]) -> Iterator[list[NewJob]]:
         size += len(row.payload)
     if part:
         yield part
-
-
-def _rows(rows: Sequence[NewJob]) -> str:
-    nothing = (None,) * 3
-    return rows_json(
-        tuple(_FIELDS),
-        [
-            (
-                *(getattr(row, name) for name in _PLAIN),
-                *(nothing if row.delay is None else span(row.delay)),
-                *(nothing if row.deadline_after is None else span(row.deadline_after)),
-                None if row.run_at is None else instant_text(row.run_at),
-                None if row.deadline_at is None else instant_text(row.deadline_at),
-            )
-            for row in rows
-        ],
-    )

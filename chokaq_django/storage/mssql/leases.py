@@ -12,31 +12,40 @@ from ..contract import Applied, HeartbeatReply, Lease, StartReply
 from ..engine import Row
 from ..text import storable
 from .session import MSSQLSession
-from .tsql import FENCE, HELD, ID, LEASES, LIST, OPEN, PASSING, WORKER, Batch, batch, later, rows_json, span
-
-_CLOSED = f"CASE WHEN {OPEN.format('h.queue')} THEN 0 ELSE 1 END"
-
-
-def _starting(closed: str, late: str, started: str) -> str:
-    return f"CASE WHEN q.closed = 1 THEN {closed} WHEN h.deadline_at < @now THEN {late} ELSE {started} END"
-
+from .tsql import (
+    FENCE,
+    HELD,
+    ID,
+    LEASES,
+    LIST,
+    LOCKED,
+    OPEN,
+    PASSING,
+    WORKER,
+    Batch,
+    batch,
+    later,
+    rows_json,
+    span,
+    text_of,
+)
 
 START = batch(
     f"""
-UPDATE h SET
-    status = {_starting("0", "1", "2")},
-    worker_id = CASE WHEN q.closed = 1 THEN NULL ELSE h.worker_id END,
-    attempt = {_starting("h.attempt", "h.attempt", "h.attempt + 1")},
-    started_at = {_starting("h.started_at", "h.started_at", "@now")},
-    heartbeat_at = {_starting("NULL", "NULL", "@now")},
-    updated_at = @now
-OUTPUT inserted.id, inserted.status, inserted.attempt, inserted.started_at
-{HELD.format("WITH (ROWLOCK)")}
-CROSS APPLY (SELECT {_CLOSED} AS closed) AS q
+INSERT INTO @held (id, status, attempt)
+SELECT h.id, CASE WHEN NOT ({OPEN.format("h.queue")}) THEN 0 WHEN h.deadline_at < @now THEN 1 ELSE 2 END, h.attempt
+{HELD.format(LOCKED)}
 WHERE {FENCE.format(1)};
+UPDATE @held SET attempt = attempt + 1 WHERE status = 2;
+UPDATE h SET
+    status = s.status, attempt = s.attempt, updated_at = @now,
+    worker_id = CASE WHEN s.status = 0 THEN NULL ELSE h.worker_id END,
+    started_at = CASE WHEN s.status = 2 THEN @now ELSE h.started_at END,
+    heartbeat_at = CASE WHEN s.status = 2 THEN @now ELSE NULL END
+FROM @held AS s INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = s.id;
 """,
-    prepare=LEASES,
-    single=True,
+    prepare=f"{LEASES}DECLARE @held TABLE (id {ID} NOT NULL PRIMARY KEY, status int NOT NULL, attempt int NOT NULL);",
+    after="SELECT s.id, s.status, s.attempt, @now FROM @held AS s;",
     worker=WORKER,
     leases=LIST,
 )
@@ -87,21 +96,28 @@ WHERE h.claim_number = l.claim_number AND h.status = 2 AND h.cancel_requested_at
 
 PROGRESS = batch(
     f"""
-UPDATE h SET progress = l.progress, progress_message = l.message, updated_at = @now
-OUTPUT inserted.id
-FROM @note AS l INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = l.id
+INSERT INTO @held (id)
+SELECT h.id FROM @note AS l INNER LOOP JOIN {HOT} AS h {LOCKED} ON h.id = l.id
 WHERE {FENCE.format(2)};
+UPDATE h SET progress = l.progress, progress_message = {text_of("message", "l")}, updated_at = @now
+FROM @held AS s
+INNER JOIN @note AS l ON l.id = s.id
+INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = l.id;
 """,
     prepare=f"""
 DECLARE @note TABLE (
-    id {ID} NOT NULL PRIMARY KEY, claim_number int NOT NULL, progress int NULL, message nvarchar(max) NULL);
-INSERT INTO @note (id, claim_number, progress, message)
-SELECT j.id, j.claim_number, j.progress, j.message
-FROM OPENJSON(@notes) WITH (id nvarchar(26), claim_number int, progress int, message nvarchar(max)) AS j;
+    id {ID} NOT NULL PRIMARY KEY, claim_number int NOT NULL, progress int NULL,
+    message_at int NULL, message_length int NULL);
+INSERT INTO @note (id, claim_number, progress, message_at, message_length)
+SELECT j.id, j.claim_number, j.progress, j.message_at, j.message_length
+FROM OPENJSON(@notes) WITH (
+    id nvarchar(26), claim_number int, progress int, message_at int, message_length int) AS j;
+DECLARE @held TABLE (id {ID} NOT NULL PRIMARY KEY);
 """,
-    single=True,
+    after="SELECT s.id FROM @held AS s;",
     worker=WORKER,
     notes=LIST,
+    texts=LIST,
 )
 
 
@@ -140,12 +156,14 @@ class MSSQLLeases(MSSQLSession):
     def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
         if not notes:
             return set()
-        newest = newest_leases(notes)
-        rows = [
-            (lease.id, lease.claim_number, notes[lease][0], storable(notes[lease][1])) for lease in newest
-        ]  # fmt: skip
-        text = rows_json(("id", "claim_number", "progress", "message"), rows)
-        return {job_id for (job_id,) in self._alone(PROGRESS, worker=worker_id, notes=text)[0]}
+        texts = self._texts()
+        rows = []
+        for lease in newest_leases(notes):
+            percent, message = notes[lease]
+            rows.append((lease.id, lease.claim_number, percent, *texts.place(storable(message))))
+        listed = rows_json(("id", "claim_number", "progress", "message_at", "message_length"), rows)
+        applied = self._alone(PROGRESS, worker=worker_id, notes=listed, texts=texts.value())[0]
+        return {job_id for (job_id,) in applied}
 
 
 def newest_leases(leases: Iterable[Lease]) -> list[Lease]:

@@ -30,8 +30,7 @@ def _insert(changed: dict[str, str], source: str) -> str:
 INSERT INTO {HOT} ({lines(HOT_COLUMNS)})
 SELECT {lines(values)}
 FROM @id AS i INNER LOOP JOIN {DLQ} AS d ON d.id = i.id
-{source}
-ORDER BY d.id;
+{source};
 """
 
 

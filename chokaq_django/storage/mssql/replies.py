@@ -28,7 +28,7 @@ STARTED = batch(
 
 UNHEARD = batch(
     f"""
-SELECT {lines((f"h.{column}" for column in CLAIMED_COLUMNS), 7)}, 0
+SELECT {lines((f"h.{column}" for column in CLAIMED_COLUMNS), 7)}, @now
 FROM {HOT} AS h
 WHERE h.status = 2 AND h.worker_id = @worker AND (@newest IS NULL OR h.started_at > @newest)
     AND h.id NOT IN (SELECT j.item {BIN2} FROM OPENJSON(@known) WITH (item nvarchar(26) '$') AS j)

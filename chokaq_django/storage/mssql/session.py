@@ -27,7 +27,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..base import SQLStorage
 from ..engine import Row
 from .errors import Trouble, trouble
-from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, as_json, span, statement
+from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, Texts, as_json, span, statement
 
 T = TypeVar("T")
 
@@ -61,6 +61,7 @@ class MSSQLSession(SQLStorage):
     def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
         super().__init__(connection, private=private)
         self._raw: Any = None
+        self._wide: bool | None = None
 
     # -- dialect ------------------------------------------------------------------------------------------------------
 
@@ -75,6 +76,14 @@ class MSSQLSession(SQLStorage):
 
     def _instant(self, value: dt.datetime | None) -> Any:
         return None if value is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+
+    def _texts(self) -> Texts:
+        return Texts(self._is_wide)
+
+    def _is_wide(self) -> bool:
+        if self._wide is None:
+            self._wide = self._single(lambda: self._query("SELECT LEN(%s)", ["\U0001d11e"])[0][0]) == 2
+        return self._wide
 
     # -- errors -------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ The batch first locks what the worker still holds. Holds it all, which is nearly
 and committed. Holds it less, then nothing is written; the answer says what is held, and the outcomes of that are sent
 again with counts of their own.
 
-Payloads never leave the server: DELETE ... OUTPUT ... INTO.
+Payloads never leave the server.
 """
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
@@ -24,7 +24,7 @@ from ..engine import Row, chunks
 from ..moves import Burial
 from ..text import storable
 from .buckets import BUCKETS_ADDED, BUCKETS_GIVEN, MSSQLBuckets, buckets_json
-from .tsql import ID, LIST, WORKER, Batch, as_json, batch, fit, later, lines, rows_json, span
+from .tsql import ID, LIST, WORKER, Batch, as_json, batch, fit, later, lines, rows_json, span, text_fields, text_of
 
 logger = logging.getLogger("chokaq.storage")
 
@@ -36,12 +36,11 @@ TYPE_LIMIT, PERSON_LIMIT = 255, 100
 AT_ONCE = 1_000
 
 TO_ARCHIVE, TO_DLQ, TO_PENDING = "archive", "dlq", "pending"
+_TEXTS = ("attempt_log", "modified_by", "result", "error_type", "error_details")
 _FIELDS = {
-    "id": "nvarchar(26)", "claim_number": "int", "expected": "int", "target": "varchar(10)",
-    "attempt_log": "nvarchar(max)", "modified_by": "nvarchar(100)", "duration_ms": "bigint", "wait_ms": "bigint",
-    "result": "nvarchar(max)", "reason": "int", "error_type": "nvarchar(255)", "error_details": "nvarchar(max)",
-    "fingerprint": "nvarchar(64)", "crashes": "int", "days": "int", "seconds": "int", "microseconds": "int",
-    "given_back": "int", "snoozed": "int",
+    "id": "nvarchar(26)", "claim_number": "int", "expected": "int", "target": "varchar(10)", "duration_ms": "bigint",
+    "wait_ms": "bigint", "reason": "int", "fingerprint": "nvarchar(64)", "crashes": "int", "days": "int",
+    "seconds": "int", "microseconds": "int", "given_back": "int", "snoozed": "int", **text_fields(_TEXTS),
 }  # fmt: skip
 """What an outcome brings, and its types."""
 
@@ -53,29 +52,34 @@ SELECT {lines(f"j.{name}" for name in _FIELDS)}
 FROM OPENJSON(@outcomes) WITH (
     {lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS j;
 """
-_ROWS = f"FROM @outcome AS o INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = o.id"
+_ROWS = f"FROM @outcome AS o INNER LOOP JOIN {HOT} AS h{{}} ON h.id = o.id"
 
 
 def _moved(target: str, table: str, columns: Sequence[str], changed: dict[str, str]) -> str:
-    values = (changed.get(column) or f"deleted.{column}" for column in columns)
+    """Copy and delete. The rows are locked: nothing comes between the two."""
     return f"""
+INSERT INTO {table} (
+    {lines(columns)})
+SELECT
+    {lines(changed.get(column) or f"h.{column}" for column in columns)}
+{_ROWS.format("")}
+WHERE o.target = '{target}';
 DELETE h
-OUTPUT {lines(values)}
-INTO {table} ({lines(columns)})
-{_ROWS}
+{_ROWS.format(" WITH (ROWLOCK)")}
 WHERE o.target = '{target}';
 """
 
 
-_MODIFIED_BY = "COALESCE(o.modified_by, deleted.modified_by)"
+_LOG, _BY, _RESULT, _ERROR_TYPE, _ERROR_DETAILS = (text_of(name, "o") for name in _TEXTS)
+_MODIFIED_BY = f"COALESCE({_BY}, h.modified_by)"
 _ARCHIVED = {
-    "attempt_log": "o.attempt_log", "modified_by": _MODIFIED_BY, "finished_at": "@now", "duration_ms": "o.duration_ms",
-    "wait_ms": "o.wait_ms", "result": "o.result",
+    "attempt_log": _LOG, "modified_by": _MODIFIED_BY, "finished_at": "@now", "duration_ms": "o.duration_ms",
+    "wait_ms": "o.wait_ms", "result": _RESULT,
 }  # fmt: skip
 _BURIED = {
-    "attempt_log": "COALESCE(o.attempt_log, deleted.attempt_log)", "modified_by": _MODIFIED_BY,
-    "crash_count": "deleted.crash_count + COALESCE(o.crashes, 0)", "failure_reason": "o.reason",
-    "error_type": "o.error_type", "error_details": "o.error_details", "fingerprint": "o.fingerprint",
+    "attempt_log": f"COALESCE({_LOG}, h.attempt_log)", "modified_by": _MODIFIED_BY,
+    "crash_count": "h.crash_count + COALESCE(o.crashes, 0)", "failure_reason": "o.reason",
+    "error_type": _ERROR_TYPE, "error_details": _ERROR_DETAILS, "fingerprint": "o.fingerprint",
     "failed_at": "@now", "note": "N''", "assignee": "NULL", "acknowledged_at": "NULL",
 }  # fmt: skip
 _WRITES = {
@@ -86,8 +90,9 @@ UPDATE h SET
     status = 0, worker_id = NULL, heartbeat_at = NULL, updated_at = @now, progress = NULL, progress_message = NULL,
     run_at = {later("o.days", "o.seconds", "o.microseconds")},
     attempt = h.attempt - o.given_back, snooze_count = h.snooze_count + o.snoozed,
-    attempt_log = o.attempt_log, modified_by = COALESCE(o.modified_by, h.modified_by)
-{_ROWS}
+    attempt_log = {_LOG},
+    modified_by = COALESCE({_BY}, h.modified_by)
+{_ROWS.format(" WITH (ROWLOCK)")}
 WHERE o.target = '{TO_PENDING}';
 """,
 }
@@ -104,7 +109,7 @@ WHERE h.claim_number = o.claim_number AND h.worker_id = @worker AND h.status = o
 def settle_batch(targets: tuple[str, ...], counted: bool) -> Batch:
     """The batch for outcomes of these targets; ``counted``: any of them counts in the metrics."""
     writes = "".join(_WRITES[target] for target in targets) + (BUCKETS_ADDED if counted else "")
-    given = {"worker": WORKER, "outcomes": LIST} | ({"buckets": LIST} if counted else {})
+    given = {"worker": WORKER, "outcomes": LIST, "texts": LIST} | ({"buckets": LIST} if counted else {})
     return Batch(
         tuple(given.items()),
         f"""{_HOLD.strip()}
@@ -119,7 +124,7 @@ END;
     )
 
 
-BURY = batch(_WRITES[TO_DLQ], prepare=OUTCOMES, single=True, outcomes=LIST)
+BURY = batch(_WRITES[TO_DLQ], prepare=OUTCOMES, outcomes=LIST, texts=LIST)
 
 # Whatever an earlier try wrote has this worker, this claim number and this log. It is compared with them in Python:
 # here 'a' and 'A' may be one text, and a blank at the end is none.
@@ -179,10 +184,16 @@ class MSSQLSettle(MSSQLBuckets):
         """Write these if all of them are held. The ids that are, and who has asked to cancel them."""
         targets = tuple(sorted({_target(outcome) for outcome in outcomes}))
         buckets = Tally(worker_id).settled(outcomes).rows()
-        values: dict[str, Any] = {"worker": worker_id, "outcomes": rows_json(tuple(_FIELDS), map(_row, outcomes))}
+        values: dict[str, Any] = {"worker": worker_id, **self._outcomes([_row(outcome) for outcome in outcomes])}
         if buckets:
             values["buckets"] = buckets_json(buckets)
         return self._alone(settle_batch(targets, bool(buckets)), **values)[-1]
+
+    def _outcomes(self, rows: Sequence[_Row]) -> dict[str, str]:
+        """The parameters of outcomes or burials."""
+        texts = self._texts()
+        listed = [(*values, *(place for text in own for place in texts.place(text))) for values, own in rows]
+        return {"outcomes": rows_json(tuple(_FIELDS), listed), "texts": texts.value()}
 
     def _already(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
         """Outcomes that an earlier call has written, whose commit the worker did not learn of. What a rescuer or an
@@ -197,7 +208,7 @@ class MSSQLSettle(MSSQLBuckets):
         tally = Tally(self._shard)
         for burial in burials:
             tally.buried(burial.queue, burial.type, burial.reason)
-        self._inside(BURY, outcomes=rows_json(tuple(_FIELDS), map(_burial, burials)))
+        self._inside(BURY, **self._outcomes([_burial(burial) for burial in burials]))
         self._add_buckets(tally.rows())
 
 
@@ -207,31 +218,37 @@ def _target(outcome: Outcome) -> str:
     return TO_DLQ if outcome.kind in _DEAD else TO_PENDING
 
 
-def _row(outcome: Outcome) -> tuple[Any, ...]:
-    """The values of _FIELDS."""
+_Texts = tuple[str | None, ...]
+_Row = tuple[tuple[Any, ...], _Texts]
+"""The values of _FIELDS but those of the texts, and the texts."""
+
+
+def _row(outcome: Outcome) -> _Row:
     target = _target(outcome)
-    common = (
-        outcome.id, outcome.claim_number, FETCHED if outcome.kind in _UNSTARTED else PROCESSING, target,
-        storable(outcome.attempt_log), fit(outcome.modified_by, PERSON_LIMIT),
-    )  # fmt: skip
-    archived = failed = returned = (None,) * 5
+    expected = FETCHED if outcome.kind in _UNSTARTED else PROCESSING
+    lease = (outcome.id, outcome.claim_number, expected, target)
+    log, by = storable(outcome.attempt_log), fit(outcome.modified_by, PERSON_LIMIT)
     if target == TO_ARCHIVE:
-        return *common, outcome.duration_ms, outcome.wait_ms, storable(outcome.result), *failed, *returned
+        times = (outcome.duration_ms, outcome.wait_ms)
+        return (*lease, *times, *(None,) * 8), (log, by, storable(outcome.result), None, None)
     if target == TO_DLQ:
-        return *common, *archived[:3], *_failure(outcome), 0, *returned
+        return (*lease, None, None, *_failure(outcome), 0, *(None,) * 5), (log, by, None, *_failure_texts(outcome))
     back, snoozed = int(outcome.kind in _GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)
-    return *common, *archived[:3], *failed, *span(max(0.0, outcome.delay)), back, snoozed
+    return (*lease, *(None,) * 5, *span(max(0.0, outcome.delay)), back, snoozed), (log, by, None, None, None)
 
 
-def _burial(burial: Burial) -> tuple[Any, ...]:
+def _burial(burial: Burial) -> _Row:
     log, by = storable(burial.attempt_log), fit(burial.modified_by, PERSON_LIMIT)
-    nothing = (None,) * 5
-    return burial.id, None, None, TO_DLQ, log, by, *nothing[:3], *_failure(burial), burial.crashes, *nothing
+    values = (burial.id, None, None, TO_DLQ, None, None, *_failure(burial), burial.crashes, *(None,) * 5)
+    return values, (log, by, None, *_failure_texts(burial))
 
 
 def _failure(dead: Outcome | Burial) -> tuple[Any, ...]:
-    reason = dead.reason if isinstance(dead, Burial) else reason_of(dead)
-    return int(reason), fit(dead.error_type, TYPE_LIMIT), storable(dead.error_details), dead.fingerprint
+    return int(dead.reason if isinstance(dead, Burial) else reason_of(dead)), dead.fingerprint
+
+
+def _failure_texts(dead: Outcome | Burial) -> _Texts:
+    return fit(dead.error_type, TYPE_LIMIT), storable(dead.error_details)
 
 
 def _trace(outcome: Outcome) -> tuple[Any, ...]:
