@@ -129,6 +129,13 @@ class _Parser:
             "WORKER.POLL_INTERVAL",
             f"({worker.idle_poll_interval:g} s) must not be below WORKER.POLL_INTERVAL ({worker.poll_interval:g} s)",
         )
+        degraded, unhealthy = options.health.lag_degraded, options.health.lag_unhealthy
+        demand(
+            degraded < unhealthy,
+            "HEALTH.LAG_DEGRADED",
+            "HEALTH.LAG_UNHEALTHY",
+            f"({degraded:g} s) must be below HEALTH.LAG_UNHEALTHY ({unhealthy:g} s)",
+        )
         if options.preset == "nexjob":
             for name in ("BASE_DELAY", "MULTIPLIER"):
                 if name.lower() in retry_given:

@@ -20,6 +20,7 @@ from .options import (
     DAY,
     MINUTE,
     ExecutionOptions,
+    HealthOptions,
     RecoveryOptions,
     RetentionOptions,
     RetryOptions,
@@ -38,6 +39,7 @@ NEXJOB: Mapping[str, Mapping[str, Any]] = {
     "RETRY": {"max_attempts": 10, "max_delay": DAY, "jitter": 30.0},
     "RECOVERY": {"worker_timeout": 90.0, "zombie_timeout": 5 * MINUTE, "crash_policy": "retry"},
     "RETENTION": {"archive": 7 * DAY, "dlq": 30 * DAY},
+    "HEALTH": {"lag_degraded": 30.0, "lag_unhealthy": MINUTE},  # above the poll, or every quiet queue would be late
 }
 
 
@@ -197,6 +199,14 @@ SECTIONS: Mapping[str, tuple[type[Any], Mapping[str, Check]]] = {
             "DLQ": _optional(to_seconds),
             "DLQ_BY_REASON": _by_reason,
             "BUCKETS": _optional(to_seconds),
+        },
+    ),
+    "HEALTH": (
+        HealthOptions,
+        {
+            "LAG_DEGRADED": to_seconds,
+            "LAG_UNHEALTHY": to_seconds,
+            "DEAD_PER_HOUR": _optional(positive_int),
         },
     ),
 }

@@ -17,6 +17,7 @@ from .job.failures import FailureReason
 
 __all__ = [
     "ExecutionOptions",
+    "HealthOptions",
     "Options",
     "QueueOptions",
     "RecoveryOptions",
@@ -100,6 +101,15 @@ class RetentionOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthOptions:
+    """When health turns: seconds that due jobs wait, and jobs that died within an hour (None: never)."""
+
+    lag_degraded: float = 5.0
+    lag_unhealthy: float = 10.0
+    dead_per_hour: int | None = 100
+
+
+@dataclass(frozen=True, slots=True)
 class QueueOptions:
     """First values of one queue; its row in the database wins once edited. None is not set."""
 
@@ -124,6 +134,7 @@ class Options:
     circuit: CircuitPolicy = field(default_factory=CircuitPolicy)
     queues: Mapping[str, QueueOptions] = field(default_factory=lambda: MappingProxyType({}))
     retention: RetentionOptions = field(default_factory=RetentionOptions)
+    health: HealthOptions = field(default_factory=HealthOptions)
 
     @property
     def strict_queue_order(self) -> bool:

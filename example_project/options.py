@@ -86,6 +86,11 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
             "DLQ_BY_REASON": env.json,
             "BUCKETS": optional(env.float),
         },
+        "HEALTH": {
+            "LAG_DEGRADED": env.float,
+            "LAG_UNHEALTHY": env.float,
+            "DEAD_PER_HOUR": optional(env.int),
+        },
     }
     options: dict[str, Any] = {}
     for section, names in readers.items():

@@ -29,6 +29,7 @@ TEXTS = {
     "HEARTBEAT_MAX": "3",
     "WORKER_TIMEOUT": "17",
     "MAX_DELAY": "9000",
+    "LAG_UNHEALTHY": "40",
 }
 
 

@@ -1,0 +1,206 @@
+"""Figures of every queue: what waits, what is due, since when, what runs.
+
+A few statements for all queues together, each part of them a seek into an index. Counts stop at :data:`MOST_COUNTED`.
+"""
+
+# ruff: noqa: S608 - statements are composed of constants of this module; every value is a parameter
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections
+from django.db.models import Count
+
+from ..conf import Options, get_options
+from ..job.registry import registry
+from ..models import JobHot, JobStatus, Queue
+from ..models.fields import UTCDateTimeField
+from ..storage import get_storage
+from ..storage.contract import QueueRow
+from ..worker.views import window_open
+
+__all__ = ["MOST_COUNTED", "QueueFigures", "known_queues", "read_queues"]
+
+MOST_COUNTED = 10_000
+"""Rows counted of one queue; where there are more, ``capped`` says so."""
+MOST_PRIORITIES = 50
+"""Priorities of one queue that are looked at; what is due below them is not seen."""
+SELECTS = 100
+"""Parts of one statement."""
+
+_PENDING = f"FROM {JobHot._meta.db_table} WHERE status = {int(JobStatus.PENDING)} AND queue = %s"
+
+
+@dataclass(slots=True)
+class QueueFigures:
+    """One queue as it was when it was looked at.
+
+    ``pending``: all that wait, ``due``: those that could run now. ``capped``: there are more than these counts say.
+    ``oldest``: since when the one that has been due longest could have run.
+    """
+
+    name: str
+    is_paused: bool = False
+    is_active: bool = True
+    in_window: bool = True
+    max_workers: int | None = None
+    zombie_timeout: float | None = None
+    execution_timeout: float | None = None
+    window: tuple[dt.time, dt.time, str] | None = None
+    pending: int = 0
+    due: int = 0
+    capped: bool = False
+    oldest: dt.datetime | None = None
+    fetched: int = 0
+    processing: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether workers may take jobs from it now."""
+        return self.is_active and not self.is_paused and self.in_window
+
+    @property
+    def scheduled(self) -> int:
+        return max(0, self.pending - self.due)
+
+    @property
+    def state(self) -> str:
+        if not self.is_active:
+            return "hidden"
+        if self.is_paused:
+            return "paused"
+        return "open" if self.in_window else "outside its window"
+
+    def lag(self, now: dt.datetime) -> float:
+        """Seconds for which the oldest due job has waited; a queue that may not run has none."""
+        return max(0.0, (now - self.oldest).total_seconds()) if self.oldest is not None and self.is_open else 0.0
+
+
+def known_queues(options: Options | None = None) -> set[str]:
+    """Names that settings, code, control rows or waiting jobs know."""
+    options = options or get_options()
+    rows = Queue.objects.using(options.database).values_list("name", flat=True)
+    waiting = get_storage(options.database).pending_queues()
+    types = (job_type.queue for job_type in registry.types())
+    return {name for name in (*rows, *options.queues, *waiting, *types) if name}
+
+
+def read_queues(alias: str, now: dt.datetime, only: str | None = None) -> list[QueueFigures]:
+    """Figures of the queues that have a row, waiting jobs or running ones, by name; ``now`` is the database's."""
+    storage = get_storage(alias)
+    found = {row.name: _from_row(row, now) for row in storage.queues()}
+    for name in storage.pending_queues():
+        found.setdefault(name, QueueFigures(name))
+    live = JobHot.objects.using(alias).filter(status__in=(JobStatus.FETCHED, JobStatus.PROCESSING))
+    for name, status, count in live.order_by().values_list("queue", "status").annotate(count=Count("pk")):
+        figures = found.setdefault(name, QueueFigures(name))
+        if status == JobStatus.PROCESSING:
+            figures.processing = count
+        else:
+            figures.fetched = count
+    if only is not None:
+        found = {name: figures for name, figures in found.items() if name == only}
+    _count_waiting(alias, found, now)
+    return [found[name] for name in sorted(found)]
+
+
+def _from_row(row: QueueRow, now: dt.datetime) -> QueueFigures:
+    return QueueFigures(
+        row.name,
+        row.is_paused,
+        row.is_active,
+        _open(row, now),
+        row.max_workers,
+        row.zombie_timeout,
+        row.execution_timeout,
+        row.window,
+    )
+
+
+def _open(row: QueueRow, now: dt.datetime) -> bool:
+    try:
+        return window_open(row.window, now)
+    except (KeyError, ValueError, OSError):  # a zone that nobody knows here: workers do not claim either
+        return False
+
+
+def _count_waiting(alias: str, found: dict[str, QueueFigures], now: dt.datetime) -> None:
+    reader = _Reader(alias)
+    for name, (count, _) in zip(found, reader.bounded([("", [name]) for name in found]), strict=True):
+        found[name].pending = min(count, MOST_COUNTED)
+        found[name].capped = count > MOST_COUNTED
+    pairs = list(_priorities(reader, [name for name, figures in found.items() if figures.pending]))
+    instant = reader.parameter(now)
+    due = reader.bounded([(" AND priority = %s AND run_at <= %s", [*pair, instant]) for pair in pairs])
+    for (name, _), (count, oldest) in zip(pairs, due, strict=True):
+        figures = found[name]
+        figures.due = min(figures.due + count, MOST_COUNTED)
+        figures.capped = figures.capped or count > MOST_COUNTED
+        figures.pending = max(figures.pending, figures.due)
+        if oldest is not None and (figures.oldest is None or oldest < figures.oldest):
+            figures.oldest = oldest
+
+
+def _priorities(reader: _Reader, names: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The priorities at which jobs wait, by seeks from the highest downwards: one statement a step for all queues."""
+    below: dict[str, int | None] = dict.fromkeys(names)
+    for _ in range(MOST_PRIORITIES):
+        asked = list(below.items())
+        answers = reader.highest(asked)
+        below = {name: top for (name, _), top in zip(asked, answers, strict=True) if top is not None}
+        yield from ((name, top) for name, top in below.items() if top is not None)
+        if not below:
+            return
+
+
+class _Reader:
+    """Many small SELECTs as few statements, in the engine's dialect."""
+
+    def __init__(self, alias: str) -> None:
+        self._connection = connections[alias]
+        self._field = UTCDateTimeField()
+        top = self._connection.vendor == "microsoft"
+        self._first = f"TOP ({MOST_COUNTED + 1}) " if top else ""
+        self._last = "" if top else f" LIMIT {MOST_COUNTED + 1}"
+
+    def parameter(self, value: dt.datetime) -> Any:
+        return self._field.get_db_prep_value(value, self._connection)
+
+    def bounded(self, wanted: Sequence[tuple[str, list[Any]]]) -> list[tuple[int, dt.datetime | None]]:
+        """For each condition after the queue's, with its parameters: how many rows, and the earliest ``run_at`` of a
+        condition that names one priority."""
+        selects = []
+        for place, (condition, params) in enumerate(wanted):
+            # Only within one priority is the index in this order; elsewhere nobody asks for the earliest.
+            order = " ORDER BY run_at" if condition else ""
+            inner = f"SELECT {self._first}run_at {_PENDING}{condition}{order}{self._last}"
+            earliest = "MIN(run_at)" if condition else "NULL"
+            selects.append((f"SELECT {place} AS place, COUNT(*) AS rows_found, {earliest} FROM ({inner}) t", params))
+        found = {place: (count, self._instant(value)) for place, count, value in self._run(selects)}
+        return [found.get(place, (0, None)) for place in range(len(wanted))]
+
+    def highest(self, wanted: Sequence[tuple[str, int | None]]) -> list[int | None]:
+        """For each queue, the highest priority below the given one."""
+        selects = []
+        for place, (name, below) in enumerate(wanted):
+            condition, params = ("", [name]) if below is None else (" AND priority < %s", [name, below])
+            selects.append((f"SELECT {place} AS place, MAX(priority) AS top {_PENDING}{condition}", params))
+        found = dict(self._run(selects))
+        return [found.get(place) for place in range(len(wanted))]
+
+    def _run(self, selects: Sequence[tuple[str, list[Any]]]) -> Iterator[tuple[Any, ...]]:
+        for start in range(0, len(selects), SELECTS):
+            part = selects[start : start + SELECTS]
+            sql = " UNION ALL ".join(text for text, _ in part)
+            params = [value for _, values in part for value in values]
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, params)
+                yield from cursor.fetchall()
+
+    def _instant(self, value: Any) -> dt.datetime | None:
+        found: dt.datetime | None = self._field.from_db_value(value, None, self._connection)
+        return found
