@@ -125,9 +125,7 @@ def _text(options: Mapping[str, Any], name: str) -> str | None:
 def _fingerprint(options: Mapping[str, Any]) -> str | None:
     text = _text(options, "fingerprint")
     if text is not None and not _HEX.fullmatch(text.lower()):
-        usage(
-            f"--fingerprint {one_line(text, 60)}: give at least 8 of its hexadecimal digits, as `chokaq dlq` shows them."
-        )
+        usage(f"--fingerprint {one_line(text, 60)}: give 8 or more of its hexadecimal digits, as `chokaq dlq` does.")
     return text and text.lower()
 
 

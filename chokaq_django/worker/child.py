@@ -12,6 +12,7 @@ import signal
 from types import FrameType
 
 from ..conf import Options
+from .health_server import Board, Pulse
 from .process import WorkerPlan, WorkerProcess
 
 STOPPED, RECYCLE = 0, 75
@@ -21,8 +22,11 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 class Child:
     """Runs a :class:`WorkerProcess` until SIGTERM, SIGINT, the end of the supervisor, or its own stop."""
 
-    def __init__(self, options: Options, plan: WorkerPlan, supervisor: int | None) -> None:
-        """``supervisor``: the read end of a pipe that closes when the supervisor dies.
+    def __init__(
+        self, options: Options, plan: WorkerPlan, supervisor: int | None, record: tuple[Board, int] | None = None
+    ) -> None:
+        """``supervisor``: the read end of a pipe that closes when the supervisor dies. ``record``: where to say how
+        this process is.
 
         It forks with the signals of :data:`STOP_SIGNALS` blocked; from here on they are heard.
         """
@@ -34,6 +38,7 @@ class Child:
         os.set_blocking(self._write, False)
         self._listen()
         self._process = WorkerProcess(options, plan, self._poke)
+        self._pulse = Pulse(*record, self._process) if record is not None else None
 
     def _listen(self) -> None:
         signal.signal(signal.SIGTERM, self._on_signal)
@@ -59,6 +64,8 @@ class Child:
     def run(self) -> int:
         """Until the end; the exit code."""
         self._process.start()
+        if self._pulse is not None:
+            self._pulse.start()
         watched = [self._read] + ([self._supervisor] if self._supervisor is not None else [])
         while not self._signals and not self._process.stop_requested:
             ready, _, _ = select.select(watched, [], [])

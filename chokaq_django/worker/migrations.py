@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from django.db import OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -23,8 +24,9 @@ def pending(alias: str) -> list[str]:
     return [f"{migration.app_label}.{migration.name}" for migration, _ in executor.migration_plan(targets)]
 
 
-def wait_until_migrated(alias: str) -> None:
-    """Return once nothing is pending and the database answers; says what it waits for, at once and every 30 s."""
+def wait_until_migrated(alias: str, rest: Callable[[float], None] = time.sleep) -> None:
+    """Return once nothing is pending and the database answers; says what it waits for, at once and every 30 s.
+    ``rest`` passes the seconds between two looks."""
     said_at = 0.0
     while True:
         try:
@@ -39,4 +41,4 @@ def wait_until_migrated(alias: str) -> None:
         if time.monotonic() - said_at >= REMIND_AFTER or not said_at:
             log_event(logger, logging.WARNING, Event.STORAGE_TROUBLE, "The worker waits; %s", reason)
             said_at = time.monotonic()
-        time.sleep(PAUSE)
+        rest(PAUSE)

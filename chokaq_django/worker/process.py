@@ -42,6 +42,8 @@ from .watchdog import RELAXED, Watchdog
 
 logger = logging.getLogger("chokaq.worker")
 
+HUNG = 120.0
+"""Seconds beyond its own rest after which a loop that has not begun another step hangs."""
 MOST_LOST_LOOPS = 3
 """Event loops blocked by their handlers after which the process should be replaced."""
 WAITS_AGAIN = (OutcomeKind.RETRY, OutcomeKind.SNOOZED)
@@ -394,6 +396,27 @@ class WorkerProcess:
     def heartbeat(self) -> None:
         """Renew all leases of the process now."""
         self._heartbeat.beat_now()
+
+    # -- probes --------------------------------------------------------------------------------------------------------
+
+    def hanging(self) -> str:
+        """Name of a loop that has ended or does not come back from its step; empty when all is well. Statements have a
+        time limit, so that no trouble of the database keeps a loop for so long."""
+        if self._draining or self._stop:
+            return ""
+        ended = [service.name for service in self._services() if not service.alive()]
+        # The others may rest for as long as they like: until there is something to settle, until the next hour.
+        turning = (self._registrar, self._heartbeat, self._watchdog, self._fetcher)
+        rest = max(self.options.worker.idle_poll_interval, self.options.execution.heartbeat_max)
+        latest = time.monotonic() - HUNG - rest
+        return next(iter(ended + [service.name for service in turning if service.turned < latest]), "")
+
+    def is_ready(self) -> bool:
+        """Registered, in touch with the database, and taking jobs."""
+        registrar = self._registrar
+        if self._draining or self._stop or registrar.wrote_at is None or registrar.failures:
+            return False
+        return time.monotonic() - registrar.wrote_at <= 3 * registrar.interval
 
     # -- registry ------------------------------------------------------------------------------------------------------
 

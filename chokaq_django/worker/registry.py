@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,11 +49,14 @@ class Registrar(Service):
         self.interval = min(BEAT, worker_timeout / 4)
         self._open, self._describe, self._obey, self._wrote = open_storage, describe, obey, wrote
         self._storage: Storage | None = None
+        self.wrote_at: float | None = None
+        """When the row was last written, by the monotonic clock."""
 
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
         orders = self._storage.register(self._describe())
+        self.wrote_at = time.monotonic()
         self._wrote()
         self._obey(orders)
         self.wait(self.interval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 
 from django.db import connections
 
@@ -31,6 +32,8 @@ class Service:
         self._thread: threading.Thread | None = None
         self.failures = 0
         """Steps that failed in a row."""
+        self.turned = time.monotonic()
+        """When the last step began."""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=f"chokaq-{self.name}", daemon=True)
@@ -74,6 +77,7 @@ class Service:
     def _run(self) -> None:
         try:
             while self.goes_on():
+                self.turned = time.monotonic()
                 try:
                     self.step()
                 except Exception as error:  # noqa: BLE001 - a failing loop logs, backs off and goes on

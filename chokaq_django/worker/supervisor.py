@@ -1,4 +1,5 @@
-"""Makes worker processes, replaces dead ones, hands out signals. Holds no database connection and no thread."""
+"""Makes worker processes, replaces dead ones, hands out signals, answers probes. Holds no database connection and no
+thread."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ import sys
 import time
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from django.db import connections
 
 from ..conf import Options
 from ..observability.events import Event, log_event
 from .child import RECYCLE, STOP_SIGNALS, STOPPED, Child
+from .health_server import HealthServer, vitals
 from .process import WorkerPlan
 
 logger = logging.getLogger("chokaq.worker.supervisor")
@@ -50,8 +53,8 @@ class Slot:
 class Supervisor:
     """Runs ``processes`` children until they end or it is told to stop."""
 
-    def __init__(self, options: Options, plan: WorkerPlan, processes: int) -> None:
-        self._options, self._plan = options, plan
+    def __init__(self, options: Options, plan: WorkerPlan, processes: int, health: HealthServer | None = None) -> None:
+        self._options, self._plan, self._health = options, plan, health
         self._slots = [Slot() for _ in range(processes)]
         self._signals = 0
         self._told = 0
@@ -78,8 +81,23 @@ class Supervisor:
             if all(slot.pid is None and slot.restart_at is None for slot in self._slots):
                 return 1 if self._failed else 0
             if not self._wake_pending():
-                select.select([self._wake_read], [], [], pause)
+                self._wait(pause)
             self._clear_wake()
+
+    def _wait(self, pause: float | None) -> None:
+        """Until a signal or a probe comes, for ``pause`` seconds at most."""
+        if self._health is None:
+            select.select([self._wake_read], [], [], pause)
+            return
+        pauses = [seconds for seconds in (pause, self._health.pause()) if seconds is not None]
+        watched: list[Any] = [self._wake_read, *self._health.sockets()]
+        select.select(watched, [], [], min(pauses, default=None))
+        children = (
+            (place, slot.pid is not None, slot.started)
+            for place, slot in enumerate(self._slots)
+            if slot.pid is not None or slot.restart_at is not None
+        )
+        self._health.serve(vitals(self._health.board, children, bool(self._signals)))
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1
@@ -143,17 +161,19 @@ class Supervisor:
     def _make_children(self) -> float | None:
         """Start what is due; seconds until the next start, None when none is planned."""
         nearest: float | None = None
-        for slot in self._slots:
+        for place, slot in enumerate(self._slots):
             if slot.pid is not None or slot.restart_at is None:
                 continue
             wait = slot.restart_at - time.monotonic()
             if wait > 0:
                 nearest = wait if nearest is None else min(nearest, wait)
                 continue
-            slot.started, slot.pid = time.monotonic(), self._fork()
+            slot.started, slot.pid = time.monotonic(), self._fork(place)
         return nearest
 
-    def _fork(self) -> int:
+    def _fork(self, place: int) -> int:
+        if self._health is not None:
+            self._health.board.clear(place)
         flush_output()  # or both processes would print what waits here
         # A signal that arrives between the fork and the child's own handlers must wait, not get lost in ours.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -167,7 +187,11 @@ class Supervisor:
             for descriptor in (self._life_write, self._wake_read, self._wake_write):
                 os.close(descriptor)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            code = Child(self._options, self._plan, self._life_read).run()
+            record = None
+            if self._health is not None:
+                self._health.close()
+                record = (self._health.board, place)
+            code = Child(self._options, self._plan, self._life_read, record).run()
         except BaseException:
             logger.exception("The worker process could not go on")
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import time
 from typing import Any
 
 from django.conf import settings
@@ -13,15 +14,26 @@ from django.core.management.base import BaseCommand, CommandError
 from chokaq_django.conf import get_options
 from chokaq_django.job.envelope import EnvelopeError, clean_queue
 from chokaq_django.job.registry import autodiscover
+from chokaq_django.observability.events import Event, log_event
+from chokaq_django.worker.health_server import HealthServer
 from chokaq_django.worker.migrations import wait_until_migrated
 from chokaq_django.worker.process import WorkerPlan
 from chokaq_django.worker.supervisor import Supervisor
+
+logger = logging.getLogger("chokaq.worker")
 
 
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 65_536:
+        raise argparse.ArgumentTypeError("must be from 0 to 65535; 0 takes a free one and logs it")
     return value
 
 
@@ -41,6 +53,12 @@ class Command(BaseCommand):
         parser.add_argument("--burst", action="store_true", help="Stop as soon as no due job is left.")
         parser.add_argument(
             "--max-jobs", type=positive, metavar="N", help="Replace a process after it has run this many jobs."
+        )
+        parser.add_argument(
+            "--health-port", type=port, metavar="P", help="Answer probes at http://127.0.0.1:P/live and /ready."
+        )
+        parser.add_argument(
+            "--health-host", metavar="H", help="The address for --health-port; 0.0.0.0 where probes come from outside."
         )
         parser.add_argument("--layer", default=None, help="Channel layer, with channel names only.")
         parser.add_argument("channels", nargs="*", help="Channel names: run Channels' worker for them.")
@@ -63,10 +81,28 @@ class Command(BaseCommand):
         if plan.strict and not plan.queues:
             raise CommandError("--strict makes the order of --queues binding: name the queues.")
         autodiscover(handlers=True)
-        wait_until_migrated(chokaq.database)
-        code = Supervisor(chokaq, plan, options["processes"] or chokaq.worker.processes).run()
+        processes = options["processes"] or chokaq.worker.processes
+        health = self._health(options, processes)
+        wait_until_migrated(chokaq.database, time.sleep if health is None else health.rest)
+        code = Supervisor(chokaq, plan, processes, health).run()
         if code:
             sys.exit(code)
+
+    def _health(self, options: dict[str, Any], processes: int) -> HealthServer | None:
+        port, host = options["health_port"], options["health_host"]
+        if port is None:
+            if host is not None:
+                raise CommandError("--health-host goes with --health-port: say the port too.")
+            return None
+        try:
+            server = HealthServer(host or "127.0.0.1", port, processes)
+        except OSError as error:
+            raise CommandError(f"--health-port {port}: {error.strerror or error}") from None
+        log_event(
+            logger, logging.INFO, Event.WORKER_PROBED, "Probes are answered at http://%s:%d/live and /ready",
+            *server.address,
+        )  # fmt: skip
+        return server
 
     def _queues(self, text: str | None) -> list[str]:
         if text is None:
@@ -80,8 +116,8 @@ class Command(BaseCommand):
             raise CommandError(f"--queues: {error}") from None
 
     def _run_channels(self, options: dict[str, Any]) -> None:
-        names = ("queues", "strict", "concurrency", "processes", "burst", "max_jobs")
-        ours = [f"--{name.replace('_', '-')}" for name in names if options[name]]
+        names = ("queues", "strict", "concurrency", "processes", "burst", "max_jobs", "health_port", "health_host")
+        ours = [f"--{name.replace('_', '-')}" for name in names if options[name] not in (None, False)]
         if ours:
             raise CommandError(
                 f"{', '.join(ours)} and channel names do not go together: give queues with --queues to run jobs, or "
