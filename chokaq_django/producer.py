@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import Error as DatabaseError
 
 from . import wake
 from .conf import get_options

@@ -10,7 +10,8 @@ from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, NotSupportedError, connections
+from django.db import Error as DatabaseError
+from django.db import NotSupportedError, connections
 
 from ..conf import Options
 from ..job.definition import nearest

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from django.core import checks
 from django.core.checks import CheckMessage
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import Options

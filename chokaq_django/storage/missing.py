@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 
 _STATES = {"42P01", "42703", "42S02", "42S22"}
 """SQLSTATEs: PostgreSQL's undefined table and column, ODBC's base table and column not found."""

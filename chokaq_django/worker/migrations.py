@@ -6,7 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from django.db import OperationalError, connections
+from django.db import Error as DatabaseError
+from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 
 from ..observability.events import Event, log_event
@@ -32,7 +33,7 @@ def wait_until_migrated(alias: str, rest: Callable[[float], None] = time.sleep) 
         try:
             missing = pending(alias)
             reason = f"run `manage.py migrate`: {', '.join(missing)} not applied" if missing else ""
-        except OperationalError as error:
+        except DatabaseError as error:
             reason = f"the database {alias!r} does not answer: {error}"
         finally:
             connections[alias].close()
