@@ -82,7 +82,10 @@ def test_migrations_can_be_read_and_undone(name: str, backwards: bool) -> None:
 
 
 def test_the_indexes_are_those_of_the_models_and_no_others() -> None:
-    assert set(definitions()) == {index.name for model in MODELS for index in model._meta.indexes}
+    expected = {index.name for model in MODELS for index in model._meta.indexes}
+    if connection.vendor == "mysql":
+        expected.remove("chokaq_hot_live")  # where nothing filters it is the beginning of chokaq_hot_claim
+    assert set(definitions()) == expected
 
 
 def test_indexes_over_some_rows_hold_only_these() -> None:
@@ -96,7 +99,6 @@ def test_where_no_index_is_partial_the_status_leads_it() -> None:
     if connection.vendor != "mysql":
         pytest.skip("the indexes are partial")
     assert definitions()["chokaq_hot_claim"].endswith("(status, queue, priority, run_at, id)")
-    assert definitions()["chokaq_hot_live"].endswith("(status, queue)")
 
 
 def test_the_idempotency_key_is_unique_among_rows_that_have_one() -> None:
