@@ -28,6 +28,7 @@ from .tsql import (
     WORKER,
     as_json,
     batch,
+    by_ids,
     later,
     lines,
     rows_json,
@@ -73,7 +74,7 @@ _THIS = {True: "q.place = @place AND q.priority = @level", False: "q.priority = 
 
 _SOONEST = f"""(
     SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
-    FROM @pair AS p CROSS APPLY (
+    FROM {{}} AS p CROSS APPLY (
         SELECT TOP (1) h.run_at FROM {HOT} AS h {SEEK}
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead)"""
@@ -94,19 +95,16 @@ def lease_assignments(start: bool, late: str) -> str:
 CLAIMED = lines((f"inserted.{column}" for column in CLAIMED_COLUMNS), 7)
 
 
-_IDS = f"""
-DECLARE @id TABLE (id {ID} NOT NULL PRIMARY KEY);
-INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j;
-"""
-
-
 def _lease(source: str, start: bool) -> str:
-    """Lease the rows whose ids ``source`` has, which are locked. What comes of it has no order."""
+    """Lease the locked rows of ``source`` (its FROM clause). What comes of it has no order."""
     return f"""
 UPDATE h SET {lease_assignments(start, "h.deadline_at < @now")}
 OUTPUT {CLAIMED}, @now
-FROM {source} AS p INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = p.id;
+{source};
 """
+
+
+_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = p.id"
 
 
 def _claim(*, start: bool, strict: bool) -> str:
@@ -129,8 +127,8 @@ BEGIN
     {_LEVEL[strict].format("    ")}
 END;
 -- When there were fewer than wanted: the time until the next one.
-SELECT CASE WHEN @left > 0 THEN {_SOONEST} END;
-{_lease("@picked", start).strip()}
+SELECT CASE WHEN @left > 0 THEN {_SOONEST.format("@pair")} END;
+{_lease(_PICKED, start).strip()}
 """
 
 
@@ -147,6 +145,10 @@ CLAIM = {
     for strict in (True, False)
 }
 
+_PAIRS = f"""(
+    SELECT j.name {BIN2} AS name, j.priority, j.most
+    FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]', most int '$[2]') AS j)"""
+
 PAIRS = batch(
     f"""
 WHILE EXISTS (SELECT 1 FROM @queue AS q WHERE q.priority IS NOT NULL)
@@ -161,12 +163,7 @@ SELECT p.name, p.priority FROM @pair AS p;
 )
 
 NEXT_DUE = batch(
-    f"SELECT {_SOONEST};",
-    prepare=f"""
-DECLARE @pair TABLE (name {NAME} NOT NULL, priority int NOT NULL);
-INSERT INTO @pair (name, priority)
-SELECT j.name, j.priority FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]') AS j;
-""",
+    f"SELECT {_SOONEST.format(_PAIRS)};",
     single=True,
     pairs=LIST,
 )
@@ -188,37 +185,27 @@ SELECT f.name FROM @found AS f;
 CANDIDATES = batch(
     f"""
 SELECT {lines((f"due.{column}" for column in CANDIDATE_COLUMNS), 7)}, @now
-FROM @wanted AS w CROSS APPLY (
-    SELECT TOP (w.rows) {lines((f"h.{column}" for column in CANDIDATE_COLUMNS), 11)}
+FROM {_PAIRS} AS p CROSS APPLY (
+    SELECT TOP (p.most) {lines((f"h.{column}" for column in CANDIDATE_COLUMNS), 11)}
     FROM {HOT} AS h {SEEK_UNLOCKED}
-    WHERE h.status = 0 AND h.queue = w.name AND h.priority = w.priority AND h.run_at <= @now
+    WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
     ORDER BY h.run_at, h.id) AS due
 ORDER BY due.run_at, due.id;
-""",
-    prepare=f"""
-DECLARE @wanted TABLE (name {NAME} NOT NULL, priority int NOT NULL, rows int NOT NULL);
-INSERT INTO @wanted (name, priority, rows)
-SELECT j.name, j.priority, j.rows
-FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]', rows int '$[2]') AS j;
 """,
     single=True,
     pairs=LIST,
 )
 
 LEASE = {
-    start: batch(_lease("@id", start), prepare=_IDS, single=True, worker=WORKER, ids=LIST) for start in (True, False)
+    start: batch(_lease(by_ids(HOT, "h", "WITH (ROWLOCK)"), start), single=True, worker=WORKER, ids=LIST)
+    for start in (True, False)
 }
 
 DEFER = batch(
     f"""
 UPDATE h SET run_at = {later("d.days", "d.seconds", "d.microseconds")}, updated_at = @now
-FROM @delay AS d INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = d.id;
-""",
-    prepare=f"""
-DECLARE @delay TABLE (id {ID} NOT NULL PRIMARY KEY, days int NOT NULL, seconds int NOT NULL, microseconds int NOT NULL);
-INSERT INTO @delay (id, days, seconds, microseconds)
-SELECT j.id, j.days, j.seconds, j.microseconds
-FROM OPENJSON(@delays) WITH (id nvarchar(26), days int, seconds int, microseconds int) AS j;
+FROM OPENJSON(@delays) WITH (id nvarchar(26), days int, seconds int, microseconds int) AS d
+INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = d.id {BIN2};
 """,
     single=True,
     delays=LIST,
@@ -229,12 +216,9 @@ FROM OPENJSON(@delays) WITH (id nvarchar(26), days int, seconds int, microsecond
 LIVE_LEASES = batch(
     f"""
 SELECT q.name, (
-    SELECT COUNT(*) FROM {HOT} AS h WITH (READCOMMITTEDLOCK) WHERE h.status IN (1, 2) AND h.queue = q.name)
-FROM @queue AS q;
-""",
-    prepare=f"""
-DECLARE @queue TABLE (name {NAME} NOT NULL);
-INSERT INTO @queue (name) SELECT j.name FROM OPENJSON(@queues) WITH (name nvarchar(510) '$') AS j;
+    SELECT COUNT(*) FROM {HOT} AS h WITH (READCOMMITTEDLOCK)
+    WHERE h.status IN (1, 2) AND h.queue = q.name {BIN2})
+FROM OPENJSON(@queues) WITH (name nvarchar(510) '$') AS q;
 """,
     single=True,
     queues=LIST,
@@ -273,11 +257,11 @@ class MSSQLClaim(MSSQLSession):
         return [self._candidate(row) for row in self._inside(CANDIDATES, pairs=as_json(wanted))[0]]
 
     def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:
-        rows = self._inside(LEASE[start], worker=worker_id, ids=as_json(list(ids)))[0]
+        rows = self._inside(LEASE[start], worker=worker_id, ids=as_json(sorted(ids)))[0]
         return [self._claimed(row) for row in rows]
 
     def _defer(self, delays: Sequence[tuple[str, float]]) -> None:
-        rows = [(job_id, *span(seconds)) for job_id, seconds in dict(delays).items()]
+        rows = [(job_id, *span(seconds)) for job_id, seconds in sorted(dict(delays).items())]
         self._inside(DEFER, delays=rows_json(("id", "days", "seconds", "microseconds"), rows))
 
     def _live_leases(self, queues: Sequence[str]) -> dict[str, int]:

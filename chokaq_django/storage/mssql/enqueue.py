@@ -15,7 +15,7 @@ from ..columns import ARCHIVE, DLQ, HOT, TRASH
 from ..contract import Enqueued, NewJob, StorageError
 from ..engine import chunks
 from .session import MSSQLSession
-from .tsql import BIN2, ID, LIST, as_json, batch, instant_text, later, lines, rows_json, span, text_fields, text_of
+from .tsql import BIN2, LIST, as_json, batch, by_ids, instant_text, later, lines, rows_json, span, text_fields, text_of
 
 T = TypeVar("T")
 
@@ -84,14 +84,7 @@ INNER LOOP JOIN {HOT} AS h ON h.idempotency_key = k.item {BIN2} AND h.idempotenc
 )
 
 EXISTING = batch(
-    "\nUNION ALL\n".join(
-        f"SELECT t.id FROM @id AS i INNER LOOP JOIN {table} AS t ON t.id = i.id" for table in (HOT, ARCHIVE, DLQ, TRASH)
-    )
-    + ";",
-    prepare=f"""
-DECLARE @id TABLE (id {ID} NOT NULL PRIMARY KEY);
-INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j;
-""",
+    "\nUNION ALL\n".join(f"SELECT t.id {by_ids(table, 't')}" for table in (HOT, ARCHIVE, DLQ, TRASH)) + ";",
     single=True,
     ids=LIST,
 )

@@ -16,7 +16,6 @@ from .tsql import (
     FENCE,
     HELD,
     ID,
-    LEASES,
     LIST,
     LOCKED,
     OPEN,
@@ -44,7 +43,7 @@ UPDATE h SET
     heartbeat_at = CASE WHEN s.status = 2 THEN @now ELSE NULL END
 FROM @held AS s INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = s.id;
 """,
-    prepare=f"{LEASES}DECLARE @held TABLE (id {ID} NOT NULL PRIMARY KEY, status int NOT NULL, attempt int NOT NULL);",
+    prepare=f"DECLARE @held TABLE (id {ID} NOT NULL PRIMARY KEY, status int NOT NULL, attempt int NOT NULL);",
     after="SELECT s.id, s.status, s.attempt, @now FROM @held AS s;",
     worker=WORKER,
     leases=LIST,
@@ -59,7 +58,6 @@ OUTPUT inserted.id
 {HELD.format("WITH (ROWLOCK)")}
 WHERE {FENCE.format(1)};
 """,
-    prepare=LEASES,
     single=True,
     worker=WORKER,
     leases=LIST,
@@ -76,7 +74,6 @@ OUTPUT inserted.id, inserted.cancel_requested_at, inserted.cancel_requested_by
 {HELD.format("WITH (ROWLOCK)")}
 WHERE {FENCE.format(2)};
 """,
-    prepare=LEASES,
     single=True,
     worker=WORKER,
     leases=LIST,
@@ -89,7 +86,6 @@ SELECT h.id, h.cancel_requested_by
 {HELD.format(PASSING)}
 WHERE h.claim_number = l.claim_number AND h.status = 2 AND h.cancel_requested_at IS NOT NULL;
 """,
-    prepare=LEASES,
     single=True,
     leases=LIST,
 )
@@ -167,12 +163,12 @@ class MSSQLLeases(MSSQLSession):
 
 
 def newest_leases(leases: Iterable[Lease]) -> list[Lease]:
-    """The newest lease of each id: an older one is lost in any case."""
+    """The newest lease of each id, in the order of ids: an older one is lost in any case."""
     newest: dict[str, Lease] = {}
     for lease in leases:
         if lease.id not in newest or lease.claim_number > newest[lease.id].claim_number:
             newest[lease.id] = lease
-    return list(newest.values())
+    return sorted(newest.values(), key=lambda lease: lease.id)
 
 
 def leases_json(leases: Iterable[Lease]) -> str:

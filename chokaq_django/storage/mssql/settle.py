@@ -24,7 +24,22 @@ from ..engine import Row, chunks
 from ..moves import Burial
 from ..text import storable
 from .buckets import BUCKETS_ADDED, BUCKETS_GIVEN, MSSQLBuckets, buckets_json
-from .tsql import ID, LIST, WORKER, Batch, as_json, batch, fit, later, lines, rows_json, span, text_fields, text_of
+from .tsql import (
+    ID,
+    LIST,
+    WORKER,
+    Batch,
+    as_json,
+    batch,
+    by_ids,
+    fit,
+    later,
+    lines,
+    rows_json,
+    span,
+    text_fields,
+    text_of,
+)
 
 logger = logging.getLogger("chokaq.storage")
 
@@ -131,17 +146,16 @@ BURY = batch(_WRITES[TO_DLQ], prepare=OUTCOMES, outcomes=LIST, texts=LIST)
 OWN_WORK = batch(
     f"""
 SELECT a.id, a.claim_number, {NO_REASON}, CAST(NULL AS nvarchar(max))
-FROM @id AS i INNER LOOP JOIN {ARCHIVE} AS a ON a.id = i.id WHERE a.worker_id = @worker
+{by_ids(ARCHIVE, "a")}
+WHERE a.worker_id = @worker
 UNION ALL
 SELECT d.id, d.claim_number, d.failure_reason, d.attempt_log
-FROM @id AS i INNER LOOP JOIN {DLQ} AS d ON d.id = i.id WHERE d.worker_id = @worker
+{by_ids(DLQ, "d")}
+WHERE d.worker_id = @worker
 UNION ALL
 SELECT h.id, h.claim_number, {NO_REASON}, h.attempt_log
-FROM @id AS i INNER LOOP JOIN {HOT} AS h ON h.id = i.id WHERE h.status = 0;
-""",
-    prepare=f"""
-DECLARE @id TABLE (id {ID} NOT NULL PRIMARY KEY);
-INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j;
+{by_ids(HOT, "h")}
+WHERE h.status = 0;
 """,
     single=True,
     worker=WORKER,

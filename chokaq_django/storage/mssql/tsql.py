@@ -39,14 +39,18 @@ OPEN = f"NOT EXISTS (SELECT 1 FROM {QUEUE} AS s WHERE s.name = {{}} AND (s.is_pa
 FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = {}"
 """That the lease ``l`` still holds the row ``h``."""
 
-LEASES = f"""
-DECLARE @lease TABLE (id {ID} NOT NULL PRIMARY KEY, claim_number int NOT NULL);
-INSERT INTO @lease (id, claim_number)
-SELECT j.id, j.claim_number
-FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS j;
-"""
-HELD = f"FROM @lease AS l INNER LOOP JOIN {HOT} AS h {{}} ON h.id = l.id"
+HELD = f"""FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
+INNER LOOP JOIN {HOT} AS h {{}} ON h.id = l.id {BIN2}"""
 """From few leases to their rows: one seek for each, in the order of ids, whatever the plan was made on."""
+
+
+def by_ids(table: str, alias: str, hint: str = "") -> str:
+    """From the ids of ``@ids`` to their rows of ``table``."""
+    return (
+        f"FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j\n"
+        f"INNER LOOP JOIN {table} AS {alias} {hint}{' ' * bool(hint)}ON {alias}.id = j.id {BIN2}"
+    )
+
 
 NOW = "@now"
 _CLOCK = "SYSUTCDATETIME()"
