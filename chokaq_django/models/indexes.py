@@ -6,7 +6,6 @@ from typing import Any
 
 from django.db import models
 
-
 NOTHING = "DO 0"
 """A statement of MySQL that does nothing."""
 
