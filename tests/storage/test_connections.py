@@ -38,7 +38,7 @@ def kill(victim: BaseDatabaseWrapper, by: BaseDatabaseWrapper) -> None:
         cursor.execute(ask)
         (number,) = cursor.fetchone()
     with by.cursor() as cursor:
-        cursor.execute(end, [number])
+        cursor.execute(end % int(number))  # SQL Server's KILL takes no parameter
 
 
 Operation = Callable[[Storage, ClaimedJob, ClaimedJob], object]

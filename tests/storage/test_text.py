@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.models import JobDLQ
@@ -29,7 +30,16 @@ TEXTS = {
     "array syntax": '{"a","b"},{NULL},[1,2]',
 }
 CASES = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-KEYS = ["a", "A", "a ", " a", "á", "a\u0301", "ａ", "ß", "SS", "ss", "i", "İ", "ı"]
+PADDED = connection.vendor == "microsoft"
+"""SQL Server takes 'a' and 'a ' for one text, whatever the collation. Names and keys come to the storage trimmed."""
+
+
+def told_apart(*names: str) -> list[str]:
+    """Those of the names that the engine can tell apart."""
+    return [name for name in names if not (PADDED and name.endswith(" "))]
+
+
+KEYS = told_apart("a", "A", "a ", " a", "á", "a\u0301", "ａ", "ß", "SS", "ss", "i", "İ", "ı")
 
 
 @CASES
@@ -99,25 +109,27 @@ def test_queues_that_look_alike_are_different(jobs: Jobs, storage: Storage) -> N
 
 
 def test_control_rows_that_look_alike_are_different(jobs: Jobs, storage: Storage) -> None:
-    for name in ("a", "A", "a "):
+    names = told_apart("a", "A", "a ")
+    for name in names:
         storage.seed_queue(QueueRow(name, name == "A", True, None, None, None, None))
-    assert sorted(found.name for found in storage.queues()) == ["A", "a", "a "]
-    given = {name: jobs.one(queue=name) for name in ("a", "A", "a ")}
-    assert sorted(ids(jobs.take(queues=["a", "A", "a "]))) == sorted([given["a"], given["a "]])
+    assert sorted(found.name for found in storage.queues()) == sorted(names)
+    given = {name: jobs.one(queue=name) for name in names}
+    assert sorted(ids(jobs.take(queues=names))) == sorted(given[name] for name in names if name != "A")
 
 
 def test_types_that_look_alike_are_different(jobs: Jobs, storage: Storage) -> None:
-    given = {name: jobs.one(type=name) for name in ("x.v1", "X.v1", "x.v1 ")}
+    names = told_apart("x.v1", "X.v1", "x.v1 ")
+    given = {name: jobs.one(type=name) for name in names}
     got = [job.id for _ in range(3) for job in jobs.take(blocked={"x.v1": 60.0})]
-    assert sorted(got) == sorted([given["X.v1"], given["x.v1 "]])
+    assert sorted(got) == sorted(given[name] for name in names if name != "x.v1")
     policy = CircuitPolicy(1, 60, 30, 1, 30)
-    storage.report_circuits([CircuitReport(name, policy, failures=1) for name in ("x.v1", "X.v1", "x.v1 ")])
-    assert len(storage.circuits()) == 3
+    storage.report_circuits([CircuitReport(name, policy, failures=1) for name in names])
+    assert len(storage.circuits()) == len(names)
 
 
 def test_workers_that_look_alike_are_different(jobs: Jobs) -> None:
     (job,) = jobs.running(worker="Worker-1")
-    for impostor in ("worker-1", "Worker-1 ", "WORKER-1"):
+    for impostor in told_apart("worker-1", "Worker-1 ", "WORKER-1"):
         assert jobs.settle(job, worker=impostor) == set()
     assert jobs.settle(job, worker="Worker-1") == {job.id}
 
