@@ -22,6 +22,17 @@ if os.environ.get("BENCH_DB") == "sqlite":
             },
         }
     }
+elif os.environ.get("BENCH_DB") == "mariadb":
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": settings_env.MY_DB,
+            "USER": settings_env.MY_USER,
+            "PASSWORD": settings_env.MY_PASSWORD,
+            "HOST": settings_env.MY_HOST,
+            "CONN_MAX_AGE": None,
+        }
+    }
 else:
     DATABASES = {
         "default": {

@@ -4,15 +4,15 @@ import os
 import sys
 from pathlib import Path
 
-NAME = "chokaq-django (PostgreSQL, SQLite)"
-PACKAGES = ["chokaq-django", "Django", "psycopg"]
-BROKERS = ["postgres"]
+NAME = "chokaq-django (PostgreSQL, SQLite, MariaDB)"
+PACKAGES = ["chokaq-django", "Django", "psycopg", "mysqlclient"]
+BROKERS = ["postgres", "mariadb"]
 DURABILITY = (
     "PG: synchronous_commit on, one durable insert per enqueue, start and outcome each in a durable commit (grouped). "
-    "SQLite WAL, synchronous FULL: fsync per commit"
+    "SQLite WAL, synchronous FULL: fsync per commit. MariaDB innodb_flush_log_at_trx_commit 1: fsync per commit"
 )
-NOTIFY = "PG: LISTEN/NOTIFY; SQLite: PRAGMA data_version every 5 ms under traffic"
-_PG, _LITE = {"BENCH_DB": "pg"}, {"BENCH_DB": "sqlite"}
+NOTIFY = "PG: LISTEN/NOTIFY; SQLite: PRAGMA data_version every 5 ms under traffic; MariaDB: polls from 50 ms on"
+_PG, _LITE, _MARIA = {"BENCH_DB": "pg"}, {"BENCH_DB": "sqlite"}, {"BENCH_DB": "mariadb"}
 VARIANTS = {
     "pg-threads": {"settings": "one process, 10 threads (io: 50)", "env": _PG, "enqueue_key": "pg", "scale": 4},
     "pg-threads-2p": {
@@ -28,6 +28,13 @@ VARIANTS = {
     },
     "sqlite-threads-2p": {
         "settings": "two processes, 10 threads each, WAL FULL", "env": _LITE, "enqueue_key": "sqlite", "scale": 4,
+        "no_latency": True,
+    },
+    "mariadb-threads": {
+        "settings": "one process, 10 threads (io: 50)", "env": _MARIA, "enqueue_key": "mariadb", "scale": 4,
+    },
+    "mariadb-threads-2p": {
+        "settings": "two processes, 10 threads each", "env": _MARIA, "enqueue_key": "mariadb", "scale": 4,
         "no_latency": True,
     },
 }  # fmt: skip
@@ -47,12 +54,27 @@ def reset():
     if os.environ.get("BENCH_DB") == "sqlite":
         for file in settings_env.DATA.glob("chokaq.sqlite3*"):
             file.unlink()
+    elif os.environ.get("BENCH_DB") == "mariadb":
+        _mariadb_reset()
     else:
         settings_env.pg_reset()
     _django()
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
+
+
+def _mariadb_reset():
+    """A fresh, empty database."""
+    import MySQLdb
+    import settings_env
+
+    connection = MySQLdb.connect(
+        host=settings_env.MY_HOST, user=settings_env.MY_USER, password=settings_env.MY_PASSWORD
+    )
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {settings_env.MY_DB}")
+        cursor.execute(f"CREATE DATABASE {settings_env.MY_DB} CHARACTER SET utf8mb4")
 
 
 def setup():
