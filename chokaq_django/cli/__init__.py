@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .acts import CANCEL, RESURRECT
 from .audit import AUDIT
+from .bench import BENCH
 from .circuits import CIRCUITS
 from .dlq import DLQ
+from .doctor import DOCTOR
 from .health import HEALTH
 from .jobs import JOB, JOBS
 from .queues import PAUSE, QUEUES, RESUME
@@ -14,5 +16,21 @@ from .workers import WORKERS
 
 __all__ = ["SUBCOMMANDS"]
 
-SUBCOMMANDS = (STATUS, HEALTH, QUEUES, WORKERS, JOBS, JOB, DLQ, RESURRECT, CANCEL, PAUSE, RESUME, CIRCUITS, AUDIT)
+SUBCOMMANDS = (
+    STATUS,
+    HEALTH,
+    QUEUES,
+    WORKERS,
+    JOBS,
+    JOB,
+    DLQ,
+    RESURRECT,
+    CANCEL,
+    PAUSE,
+    RESUME,
+    CIRCUITS,
+    AUDIT,
+    DOCTOR,
+    BENCH,
+)
 """In the order of the help."""

@@ -251,8 +251,8 @@ CANCEL = Subcommand(
     "Cancel active jobs, by id or by filter.",
     _cancel,
     description="Waiting jobs go to the DLQ as Cancelled, from where they can be resurrected; running ones are asked "
-    "to stop. What matches is frozen first: later jobs are not in it. A filter, "
-    f"and {CONFIRM_FROM} ids or more, need a yes.",
+    f"to stop. What matches is frozen first: later jobs are not in it. A filter, and {CONFIRM_FROM} ids or more, need "
+    "a yes.",
     examples=[
         ("cancel 01J9Z6T0Q5W9X3V8R2K7M4N1PB --reason 'wrong address'", "one job"),
         ("cancel --queue mail --status scheduled --dry-run", "which ones would it be?"),
@@ -266,8 +266,8 @@ RESURRECT = Subcommand(
     "Bring dead jobs back, by id or by filter; edit one on the way.",
     _resurrect,
     description="They are pending and due at once, with attempts counted afresh. A new payload is checked by the "
-    "job's type. What matches is frozen first: later deaths are not in it. A filter, "
-    f"and {CONFIRM_FROM} ids or more, need a yes.",
+    f"job's type. What matches is frozen first: later deaths are not in it. A filter, and {CONFIRM_FROM} ids or more, "
+    "need a yes.",
     examples=[
         ("resurrect 01J9Z6T0Q5W9X3V8R2K7M4N1PB", "one job as it is"),
         ('resurrect 01J9Z6T0Q5W9X3V8R2K7M4N1PB --payload \'{"to": "ada@example.com"}\'', "one job, repaired"),

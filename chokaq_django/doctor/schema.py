@@ -1,0 +1,67 @@
+"""The tables as they should be, and the two clocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from django.apps import apps
+from django.db import connections
+
+from ..storage import get_storage
+from ..worker.migrations import pending
+from .finding import Diagnosis, Severity
+
+__all__ = ["clock", "findings"]
+
+SKEW = 2.0
+"""Seconds between the clocks of host and database from which it is said."""
+
+
+def findings(alias: str) -> Iterator[Diagnosis]:
+    """Migrations, tables, columns and indexes."""
+    missing = pending(alias)
+    if missing:
+        yield Diagnosis(
+            "migrations_pending", Severity.ERROR, f"Migrations are not applied: {', '.join(missing)}.",
+            "Run `manage.py migrate`; workers that start now wait for it.",
+        )  # fmt: skip
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+        for model in apps.get_app_config("chokaq").get_models(include_auto_created=True):
+            table = model._meta.db_table
+            if table not in tables:
+                if not missing:
+                    yield Diagnosis(
+                        "table_missing", Severity.ERROR, f"The table {table} is missing, though its migration counts "
+                        "as applied.",
+                        "Restore it, or run `manage.py migrate chokaq zero` and `migrate` in an empty database.",
+                    )  # fmt: skip
+                continue
+            have = set(connection.introspection.get_constraints(cursor, table))
+            lost = [index.name for index in model._meta.indexes if index.name not in have]
+            if lost and not missing:
+                yield Diagnosis(
+                    "index_missing", Severity.ERROR, f"{table} lacks the index {', '.join(lost)}: claims and lists "
+                    "read the whole table.",
+                    f"Make it again; `manage.py sqlmigrate chokaq 0001` has the statement: look for {lost[0]}.",
+                )  # fmt: skip
+
+
+def clock(alias: str) -> Iterator[Diagnosis]:
+    """The database's clock against this machine's. Jobs follow the database's alone."""
+    if connections[alias].vendor == "sqlite":
+        return  # it has the machine's
+    storage = get_storage(alias)
+    before = time.time()
+    theirs = storage.now().timestamp()
+    after = time.time()
+    skew, doubt = theirs - (before + after) / 2, (after - before) / 2
+    if abs(skew) - doubt > SKEW:
+        yield Diagnosis(
+            "clock_skew", Severity.WARNING,
+            f"The database's clock is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's. Jobs "
+            "run by the database's; a run_at that this machine computes is off by that much.",
+            "Let both follow the same time service (NTP).",
+        )  # fmt: skip
