@@ -17,6 +17,9 @@ from django.db import DatabaseError, NotSupportedError, connection, connections
 from chokaq_django import checks
 from chokaq_django.checks import mssql, mysql, postgres, sqlite
 from chokaq_django.conf import get_options
+from example_project.databases import database_from_url
+
+from ..chaos.servers import PrivateMariaDB
 
 
 def ids(messages: list[CheckMessage]) -> list[str | None]:
@@ -235,6 +238,21 @@ def test_mysql_tables_of_another_engine(database_in: Any) -> None:
     follow(wrapper, message)
     later = only(list(mysql.server_findings(wrapper, get_options())))
     assert later.msg.endswith("will be MyISAM, not InnoDB.")
+
+
+@needs_mysql
+@pytest.mark.skipif(not PrivateMariaDB.installed(), reason="no programs of MariaDB for a server of its own")
+@pytest.mark.django_db(transaction=True)
+def test_mysql_server_with_everything_wrong(another: Any) -> None:
+    wrong = (
+        "skip-innodb", "default-storage-engine=Aria", "sql-mode=", "max-allowed-packet=1M", "log-bin=changes",
+        "binlog-format=STATEMENT", "character-set-server=latin1",
+    )  # fmt: skip
+    with PrivateMariaDB(*wrong) as server:
+        place = {**database_from_url(server.url), "TEST": connection.settings_dict["TEST"]}
+        found = list(mysql.server_findings(another(**place), get_options()))
+    assert ids(found) == ["chokaq.E012", "chokaq.E013", "chokaq.E014", "chokaq.E011", "chokaq.W011"]
+    assert all(message.hint for message in found)
 
 
 GOOD = {
