@@ -20,7 +20,9 @@ _TYPES = dict.fromkeys(NAMING_COLUMNS, "nvarchar(510)") | {"series": "nvarchar(6
 _TYPES |= dict.fromkeys(("outcome", "reason"), "int") | dict.fromkeys(("max_ms", *SUMS), "bigint")
 
 BUCKETS_GIVEN = f"""
-DECLARE @tick datetime2(6) = {TICK};
+-- The start of the current ten seconds.
+DECLARE @tick datetime2(6) =
+    {TICK};
 DECLARE @bucket TABLE (
     {
     lines(
@@ -28,18 +30,23 @@ DECLARE @bucket TABLE (
         for name in BUCKET_COLUMNS
     )
 });
-INSERT INTO @bucket ({lines(BUCKET_COLUMNS)})
-SELECT {lines(f"j.{name}" for name in BUCKET_COLUMNS)}
+INSERT INTO @bucket (
+    {lines(BUCKET_COLUMNS)})
+SELECT
+    {lines(f"j.{name}" for name in BUCKET_COLUMNS)}
 FROM OPENJSON(@buckets) WITH (
     {lines(f"{name} {_TYPES[name]}" for name in BUCKET_COLUMNS)}) AS j;
 """
 
 BUCKETS_ADDED = f"""
-INSERT INTO {BUCKET} (at, {lines(BUCKET_COLUMNS)})
-SELECT @tick, {lines(f"b.{name}" if name in NAMING_COLUMNS else "0" for name in BUCKET_COLUMNS)}
+INSERT INTO {BUCKET} (
+    at, {lines(BUCKET_COLUMNS)})
+SELECT
+    @tick, {lines(f"b.{name}" if name in NAMING_COLUMNS else "0" for name in BUCKET_COLUMNS)}
 FROM @bucket AS b
 WHERE NOT EXISTS (
-    SELECT 1 FROM {BUCKET} AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE t.at = @tick AND t.series = b.series)
+    SELECT 1 FROM {BUCKET} AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    WHERE t.at = @tick AND t.series = b.series)
 OPTION (LOOP JOIN);
 UPDATE t SET
     max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,

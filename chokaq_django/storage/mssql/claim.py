@@ -18,10 +18,10 @@ from ..engine import Row
 from .session import MSSQLSession
 from .tsql import (
     BIN2,
+    CLOSED,
     ID,
     LIST,
     NAME,
-    OPEN,
     PASSING,
     SEEK,
     SEEK_UNLOCKED,
@@ -40,14 +40,17 @@ _HIGHEST = f"""SELECT TOP (1) h.priority FROM {HOT} AS h {SEEK}
         ORDER BY h.priority DESC"""
 _QUEUES = f"""
 -- The open queues in the order of the worker, and the highest priority that waits in each: one seek for a queue.
-DECLARE @queue TABLE (place int NOT NULL PRIMARY KEY, name {NAME} NOT NULL, priority int NULL);
+DECLARE @queue TABLE (
+    place int NOT NULL PRIMARY KEY,
+    name {NAME} NOT NULL,
+    priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
         {_HIGHEST.format(queue="q.name", below="")})
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) {BIN2} AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE {OPEN.format("q.name")};
+WHERE NOT {CLOSED.format("q.name")};
 DECLARE @pair TABLE (name {NAME} NOT NULL, priority int NOT NULL);
 """
 
@@ -104,7 +107,11 @@ OUTPUT {CLAIMED}, @now
 """
 
 
-_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = p.id"
+_PICKED = f"""DECLARE @picked TABLE (
+    id {ID} NOT NULL PRIMARY KEY,
+    deadline_at datetime2(6) NULL);
+"""
+_FROM_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = p.id"
 
 
 def _claim(*, start: bool, strict: bool) -> str:
@@ -113,6 +120,7 @@ def _claim(*, start: bool, strict: bool) -> str:
 {_LEVEL[strict].format("")}
 WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
+    -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
     INSERT INTO @picked (id, deadline_at)
     SELECT TOP (@left) due.id, due.deadline_at
     FROM @queue AS q CROSS APPLY (
@@ -128,15 +136,14 @@ BEGIN
 END;
 -- When there were fewer than wanted: the time until the next one.
 SELECT CASE WHEN @left > 0 THEN {_SOONEST.format("@pair")} END;
-{_lease(_PICKED, start).strip()}
+{_lease(_FROM_PICKED, start).strip()}
 """
 
 
 CLAIM = {
     (start, strict): batch(
         _claim(start=start, strict=strict),
-        prepare=f"{_QUEUES}DECLARE @picked TABLE (id {ID} NOT NULL PRIMARY KEY, deadline_at datetime2(6) NULL);\n"
-        f"DECLARE @left int = @limit, @level int{', @place int' if strict else ''};",
+        prepare=f"{_QUEUES}{_PICKED}DECLARE @left int = @limit, @level int{', @place int' if strict else ''};",
         worker=WORKER,
         queues=LIST,
         limit="int",

@@ -48,7 +48,7 @@ _COLUMNS |= dict.fromkeys(_ZEROS, "0") | {
     "deadline_at": f"COALESCE(r.deadline_at, {_DEADLINE})",
 }  # fmt: skip
 
-_INTO = f"INSERT INTO {HOT} ({lines(_COLUMNS)})"
+_INTO = f"INSERT INTO {HOT} (\n    {lines(_COLUMNS)})"
 _FROM = f"""SELECT
     {lines(_COLUMNS.values())}
 FROM OPENJSON(@rows) WITH (

@@ -12,27 +12,18 @@ from ..contract import Applied, HeartbeatReply, Lease, StartReply
 from ..engine import Row
 from ..text import storable
 from .session import MSSQLSession
-from .tsql import (
-    FENCE,
-    HELD,
-    ID,
-    LIST,
-    LOCKED,
-    OPEN,
-    PASSING,
-    WORKER,
-    Batch,
-    batch,
-    later,
-    rows_json,
-    span,
-    text_of,
-)
+from .tsql import CLOSED, FENCE, HELD, ID, LIST, LOCKED, PASSING, WORKER, Batch, batch, later, rows_json, span, text_of
 
 START = batch(
     f"""
 INSERT INTO @held (id, status, attempt)
-SELECT h.id, CASE WHEN NOT ({OPEN.format("h.queue")}) THEN 0 WHEN h.deadline_at < @now THEN 1 ELSE 2 END, h.attempt
+SELECT h.id,
+    CASE
+        WHEN {CLOSED.format("h.queue")} THEN 0
+        WHEN h.deadline_at < @now THEN 1
+        ELSE 2
+    END,
+    h.attempt
 {HELD.format(LOCKED)}
 WHERE {FENCE.format(1)};
 UPDATE @held SET attempt = attempt + 1 WHERE status = 2;
@@ -43,7 +34,7 @@ UPDATE h SET
     heartbeat_at = CASE WHEN s.status = 2 THEN @now ELSE NULL END
 FROM @held AS s INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = s.id;
 """,
-    prepare=f"DECLARE @held TABLE (id {ID} NOT NULL PRIMARY KEY, status int NOT NULL, attempt int NOT NULL);",
+    prepare=f"DECLARE @held TABLE (\n    id {ID} NOT NULL PRIMARY KEY, status int NOT NULL, attempt int NOT NULL);",
     after="SELECT s.id, s.status, s.attempt, @now FROM @held AS s;",
     worker=WORKER,
     leases=LIST,

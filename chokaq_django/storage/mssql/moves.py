@@ -27,8 +27,10 @@ _WITHOUT_KEY = {**_RESURRECTED, "idempotency_key": "NULL"}
 def _insert(changed: dict[str, str], source: str) -> str:
     values = (changed.get(column) or f"d.{column}" for column in HOT_COLUMNS)
     return f"""
-INSERT INTO {HOT} ({lines(HOT_COLUMNS)})
-SELECT {lines(values)}
+INSERT INTO {HOT} (
+    {lines(HOT_COLUMNS)})
+SELECT
+    {lines(values)}
 FROM @id AS i INNER LOOP JOIN {DLQ} AS d ON d.id = i.id
 {source};
 """
@@ -63,7 +65,9 @@ INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') 
 }
 
 # A row that is being written now is alive: a rescuer need not see it, and must not wait for it.
-LIVE_ROWS = f"SELECT {', '.join(f'h.{column}' for column in _LIVE)} FROM {HOT} AS h {PASSING} WHERE h.status IN (1, 2)"
+LIVE_ROWS = (
+    f"SELECT {lines((f'h.{column}' for column in _LIVE), 7)}\nFROM {HOT} AS h {PASSING}\nWHERE h.status IN (1, 2)"
+)
 
 # Whole ticks, a few thousand rows at a time: the key is the tick first, and nobody writes to an old one any more.
 TRIM_BUCKETS = batch(
@@ -80,9 +84,9 @@ BEGIN
     SET @all = @all + @deleted;
     IF @deleted < 2000 BREAK;
 END;
-SELECT @all;
 """,
     prepare="DECLARE @last datetime2(6), @deleted int, @all int = 0;",
+    after="SELECT @all;",
     limit="int",
     days="int",
     seconds="int",

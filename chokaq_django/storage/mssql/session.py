@@ -25,12 +25,15 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..base import SQLStorage
+from ..contract import StorageError
 from ..engine import Row
 from .errors import Trouble, trouble
 from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, Texts, as_json, span, statement
 
 T = TypeVar("T")
 
+FLOOR = 2017
+"""The first release that mssql-django knows well, and one with OPENJSON."""
 STATEMENT_LIMIT = 30
 """Seconds that a worker waits for one statement."""
 LOCK_LIMIT = 10
@@ -165,6 +168,12 @@ class MSSQLSession(SQLStorage):
             # Transactions are begun and ended by statements here, which costs no switch of the mode around each.
             raw.autocommit = True
             raw.timeout = STATEMENT_LIMIT
+        server: Any = self.connection
+        if not server.to_azure_sql_db and server.sql_server_version < FLOOR:
+            raise StorageError(
+                f"The job database {self.alias!r} is SQL Server {server.sql_server_version}; "
+                f"{FLOOR} or newer is needed."
+            )
         with self.connection.cursor() as cursor:
             cursor.execute(_CONFIGURE)
         self._raw = raw

@@ -62,8 +62,10 @@ _FIELDS = {
 OUTCOMES = f"""
 DECLARE @outcome TABLE (
     {lines([f"id {ID} NOT NULL PRIMARY KEY", *(f"{name} {kind} NULL" for name, kind in list(_FIELDS.items())[1:])])});
-INSERT INTO @outcome ({lines(_FIELDS)})
-SELECT {lines(f"j.{name}" for name in _FIELDS)}
+INSERT INTO @outcome (
+    {lines(_FIELDS)})
+SELECT
+    {lines(f"j.{name}" for name in _FIELDS)}
 FROM OPENJSON(@outcomes) WITH (
     {lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS j;
 """
@@ -112,6 +114,11 @@ WHERE o.target = '{TO_PENDING}';
 """,
 }
 
+_HELD = f"""DECLARE @held TABLE (
+    id {ID} NOT NULL PRIMARY KEY,
+    asked bit NOT NULL,
+    asked_by nvarchar(100) NULL);
+"""
 _HOLD = f"""
 INSERT INTO @held (id, asked, asked_by)
 SELECT h.id, CASE WHEN h.cancel_requested_at IS NULL THEN 0 ELSE 1 END, h.cancel_requested_by
@@ -128,13 +135,13 @@ def settle_batch(targets: tuple[str, ...], counted: bool) -> Batch:
     return Batch(
         tuple(given.items()),
         f"""{_HOLD.strip()}
+-- All or nothing: what is to be counted depends on it.
 IF (SELECT COUNT(*) FROM @held) = (SELECT COUNT(*) FROM @outcome)
 BEGIN
 {writes.strip()}
 END;
 """,
-        prepare=f"{OUTCOMES}{BUCKETS_GIVEN if counted else ''}"
-        f"DECLARE @held TABLE (id {ID} NOT NULL PRIMARY KEY, asked bit NOT NULL, asked_by nvarchar(100) NULL);",
+        prepare=f"{OUTCOMES}{_HELD}{BUCKETS_GIVEN if counted else ''}",
         after="SELECT s.id, s.asked, s.asked_by FROM @held AS s;",
     )
 

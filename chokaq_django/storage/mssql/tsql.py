@@ -33,8 +33,8 @@ SEEK = "WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)"
 SEEK_UNLOCKED = "WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
 """The same by the index of Pending rows. A plan made while the table was empty would read all of it later."""
 
-OPEN = f"NOT EXISTS (SELECT 1 FROM {QUEUE} AS s WHERE s.name = {{}} AND (s.is_paused = 1 OR s.is_active = 0))"
-"""That a queue is neither paused nor hidden. It waits for whoever is changing the switch."""
+CLOSED = f"EXISTS (SELECT 1 FROM {QUEUE} AS s WHERE s.name = {{}} AND (s.is_paused = 1 OR s.is_active = 0))"
+"""That a queue is paused or hidden. It waits for whoever is changing the switch."""
 
 FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = {}"
 """That the lease ``l`` still holds the row ``h``."""
@@ -55,7 +55,7 @@ def by_ids(table: str, alias: str, hint: str = "") -> str:
 NOW = "@now"
 _CLOCK = "SYSUTCDATETIME()"
 _TICK = "CAST('2020-01-01T00:00:00' AS datetime2(6))"
-BUCKET = f"DATEADD(second, DATEDIFF(second, {_TICK}, @now) / 10 * 10, {_TICK})"
+BUCKET = f"DATEADD(second, DATEDIFF(second, {_TICK}, @now) / 10 * 10,\n        {_TICK})"
 
 
 def later(days: str, seconds: str, microseconds: str) -> str:

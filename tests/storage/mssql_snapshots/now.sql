@@ -1,0 +1,5 @@
+-- now
+SET NOCOUNT ON;
+DECLARE @now datetime2(6) = SYSUTCDATETIME();
+SELECT @now;
+GO

@@ -1,0 +1,230 @@
+"""Every statement that SQL Server can be sent, checked without a server: by Microsoft's parser, by rules, by snapshots.
+
+The snapshots in ``mssql_snapshots/`` are for reading: what a change of the code does to the SQL shows there. After such
+a change, write them anew with ``CHOKAQ_WRITE_SNAPSHOTS=1 pytest tests/storage/test_mssql_statements.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import pkgutil
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from chokaq_django.storage import OutcomeKind
+from chokaq_django.storage.contract import Storage
+
+from .mssql_recorder import ALIAS, Recorder, Sent, callers_storage, parsed, private_storage
+from .mssql_scenarios import LEASES, ONE, OPERATIONS, TWO, WORKER, job, outcome
+
+from chokaq_django.storage import mssql as package  # isort: skip - after the recorder, which skips where it cannot be
+from chokaq_django.storage.mssql import settle  # isort: skip
+from chokaq_django.storage.mssql.tsql import Batch  # isort: skip
+
+FOLDER = Path(__file__).parent / "mssql_snapshots"
+WRITE = os.environ.get("CHOKAQ_WRITE_SNAPSHOTS") == "1"
+WIDTH = 140
+"""Characters of a line."""
+
+
+def callers(storage: Any) -> None:
+    """What an application and an atomic job send inside their own transaction."""
+    with transaction.atomic(using=ALIAS):
+        storage.enqueue([job(ONE)])
+        storage.enqueue([job(ONE, idempotency_key="a"), job(TWO)])
+        storage.settle(WORKER, [outcome(ONE, OutcomeKind.SUCCEEDED)])
+        storage.heartbeat(WORKER, LEASES)
+
+
+@functools.cache
+def recorded() -> dict[str, list[tuple[str, list[Sent]]]]:
+    """Operation -> scenario and what was sent in it."""
+    found: dict[str, list[tuple[str, list[Sent]]]] = {}
+    for operation, scenarios in OPERATIONS.items():
+        for title, scenario in scenarios.items():
+            recorder = Recorder()
+            scenario(private_storage(recorder), recorder)
+            assert not recorder.answers, f"{operation} {title}: never asked for {recorder.answers}"
+            found.setdefault(operation, []).append((title, recorder.statements()))
+    recorder = Recorder()
+    recorder.answer("OUTPUT inserted.id", [(ONE,)])
+    recorder.answer("@held", [(ONE, False, None)])
+    with callers_storage(recorder) as storage:
+        callers(storage)
+    found["callers_transaction"] = [("enqueue, settle, heartbeat", recorder.statements())]
+    recorder = Recorder()
+    private_storage(recorder)._connected()
+    found["session"] = [("a worker's connection", recorder.sent)]
+    return found
+
+
+def statements() -> Iterator[Sent]:
+    for scenarios in recorded().values():
+        for _, sent in scenarios:
+            yield from sent
+
+
+def text_of(operation: str) -> str:
+    """The statements of one operation as a script."""
+    parts: list[str] = []
+    seen: dict[str, None] = {}
+    for title, sent in recorded()[operation]:
+        parts.append(f"-- {operation}{': ' * bool(title)}{title}")
+        for one in sent:
+            sql = readable(one.rendered.strip())
+            if sql in seen and len(sql) > 100:
+                sql = f"-- statement {list(seen).index(sql) + 1} again"
+            seen.setdefault(sql)
+            parts.append(f"{sql}\nGO")
+    return "\n".join(parts) + "\n"
+
+
+def readable(sql: str) -> str:
+    """Statements are laid out where they are written; those in one long line are by the formatter."""
+    return parsed(sql, "2017").strip() if max(map(len, sql.splitlines())) > WIDTH else sql
+
+
+def plain(sql: str) -> list[str]:
+    """Without what a formatter decides: breaks, blanks, the case of words."""
+    return re.findall(r"\w+|[^\w\s]", sql.lower())
+
+
+@pytest.mark.parametrize("operation", [*OPERATIONS, "callers_transaction", "session"])
+def test_a_statement_is_as_it_was(operation: str) -> None:
+    path = FOLDER / f"{operation}.sql"
+    sql = text_of(operation)
+    if WRITE:
+        FOLDER.mkdir(exist_ok=True)
+        path.write_text(sql, encoding="utf-8")
+    assert plain(path.read_text(encoding="utf-8")) == plain(sql), f"{path.name}: see this module's docstring"
+
+
+@pytest.mark.parametrize("version", ["2017", "2019", "2022", "2025"])
+def test_microsofts_parser_takes_every_statement(version: str) -> None:
+    parsed("\n".join(text_of(operation) for operation in recorded()), version)
+
+
+def test_the_parser_rejects_what_is_no_t_sql() -> None:
+    for wrong in ("SELECT 1 FROM t LIMIT 1", "DELETE FROM t RETURNING id", "SELECT 1 FROM t WITH (READPST)"):
+        with pytest.raises(AssertionError):
+            parsed(wrong, "2022")
+
+
+def test_there_is_no_snapshot_of_something_gone() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(recorded())
+
+
+def test_every_operation_of_the_contract_has_a_snapshot() -> None:
+    operations = {name for name in Storage.__abstractmethods__ if name != "close"}
+    assert operations <= set(OPERATIONS), operations - set(OPERATIONS)
+
+
+def test_every_batch_of_the_package_is_sent_in_some_scenario() -> None:
+    sent = {one.sql for one in statements()}
+    settle.settle_batch(("archive",), True)  # the only ones that are not constants are made on demand
+    for module_info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+        for name, value in vars(module).items():
+            for key, batch in value.items() if isinstance(value, dict) else [(None, value)]:
+                if isinstance(batch, Batch):
+                    forms = {_driver(batch.inside), _driver(batch.alone)}
+                    assert any(_same(form, one) for form in forms for one in sent), f"{module.__name__}.{name} {key}"
+
+
+def _driver(sql: str) -> str:
+    return sql.replace("%s", "?")
+
+
+def _same(form: str, sent: str) -> bool:
+    """Whether ``sent`` is the form with some of its parameters NULL."""
+    return form == sent or re.fullmatch(re.escape(form).replace(r"\?", r"(?:\?|NULL)"), sent) is not None
+
+
+def test_settle_has_one_batch_for_each_set_of_targets_and_all_parse() -> None:
+    targets = ("archive", "dlq", "pending")
+    texts = []
+    for count in (1, 2, 3):
+        for chosen in combinations(targets, count):
+            for counted in (True, False):
+                batch = settle.settle_batch(chosen, counted)
+                texts += [batch.alone, batch.inside]
+    parsed("\nGO\n".join(texts).replace("%s", "@p"), "2017")
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word", ["MERGE", "NOLOCK", "READUNCOMMITTED", "LIMIT %s", "RETURNING", "ON CONFLICT", "GROUP BY", "{", "%s", ";;"]
+)
+def test_no_statement_has_it(word: str) -> None:
+    """GROUP BY: mssql-django rewrites statements with these words. The others are not T-SQL, or wrong here."""
+    assert not [one.sql for one in statements() if word in one.sql]
+
+
+def test_no_statement_comes_near_the_number_of_parameters() -> None:
+    assert max(len(one.params) for one in statements()) < 40
+
+
+def test_every_text_parameter_is_declared_or_compared_with_a_column() -> None:
+    """What a worker sends often begins with declarations, so that no plan depends on the length of a text."""
+    for one in statements():
+        if re.search(r"^DECLARE\n", one.sql, re.MULTILINE):
+            head = one.sql[: one.sql.index(";\n", one.sql.index("DECLARE\n"))]
+            assert head.count("?") == len(one.params), one.sql
+
+
+def test_no_parameter_is_null() -> None:
+    """A driver asks the server for the type of one, and a failed question ends the transaction."""
+    assert not [one.sql for one in statements() if None in one.params]
+
+
+def test_literals_match_the_filters_of_the_indexes() -> None:
+    """A filtered index serves a statement only when its filter stands there literally."""
+    for one in statements():
+        for match in re.finditer(r"FORCESEEK[^)]*\)\s+WHERE (\S+ \S+ \S+)", one.sql):
+            assert match[1] == "h.status = 0", one.sql
+        assert not re.search(r"status (=|IN) \(?[?@]", one.sql), one.sql
+
+
+def test_whatever_is_locked_is_locked_by_row() -> None:
+    for one in statements():
+        for hint in re.findall(r"WITH \(([A-Z, ]+)\)", one.sql):
+            words = set(hint.split(", "))
+            if "UPDLOCK" in words:
+                assert "ROWLOCK" in words, one.sql
+            if "READPAST" in words:
+                assert "READCOMMITTEDLOCK" in words, "READPAST with row versioning"
+            assert not ({"TABLOCK", "PAGLOCK", "XLOCK", "TABLOCKX", "SERIALIZABLE"} & words)
+
+
+def test_what_changes_more_than_one_row_of_a_table_stops_at_its_first_error() -> None:
+    """A worker's batch that begins a transaction has XACT_ABORT ON, and ends it."""
+    begun = [one.sql for one in statements() if "BEGIN TRANSACTION;" in one.sql]
+    assert len(begun) > 10
+    for sql in begun:
+        assert sql.startswith("SET NOCOUNT, XACT_ABORT ON;")
+        assert sql.count("BEGIN TRANSACTION;") == sql.count("COMMIT TRANSACTION;") == 1
+
+
+def test_nothing_is_begun_or_committed_in_the_callers_transaction() -> None:
+    for _, sent in recorded()["callers_transaction"]:
+        texts = [one.sql for one in sent]
+        assert not [sql for sql in texts if "BEGIN TRAN" in sql or "COMMIT TRAN" in sql or "XACT_ABORT" in sql]
+        assert any("SAVE TRANSACTION" in sql for sql in texts), "several statements are all or nothing there"
+
+
+def test_every_batch_is_quiet_and_reads_the_clock_once() -> None:
+    for one in statements():
+        if "@now" in one.sql:
+            assert one.sql.startswith(("SET NOCOUNT ON;", "SET NOCOUNT, XACT_ABORT ON;"))
+            assert one.sql.count("SYSUTCDATETIME()") == 1
+        assert "GETDATE()" not in one.sql
