@@ -13,9 +13,9 @@ from django.db import Error as DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import Options
+from ..storage.mssql.session import FLOOR
 from .findings import READ_COMMITTED, may_lose, too_old, wrong_isolation
 
-FLOOR = 2017
 COMPATIBILITY_FLOOR = 130  # OPENJSON
 _MSSQL_PYTHON = ("mssql_python", "mssql-python", "python")  # as mssql-django spells it
 _FORCED = 2
