@@ -11,7 +11,7 @@ from .arguments import limit_argument, time_of
 from .console import FINDINGS, OK
 from .subcommand import Call, Subcommand
 from .table import Column
-from .text import brief_age, instant, moment, one_line
+from .text import brief_age, instant, moment
 
 __all__ = ["AUDIT"]
 
@@ -59,7 +59,7 @@ def _audit(call: Call) -> int:
         return FINDINGS
     if options.get("verbosity", 1) > 1:
         for entry in entries:
-            call.console.heading(f"{entry.action} {one_line(entry.target)}")
+            call.console.heading(f"{entry.action} {entry.target}")
             call.console.pairs(
                 [
                     ("when", moment(entry.at, now)),

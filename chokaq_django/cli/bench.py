@@ -127,8 +127,9 @@ def _measure(call: Call, queue: str, figures: Figures) -> None:
         call.console.line("Draining them with a worker ...")
         _drain(call, queue, total, output)
         times = JobArchive.objects.using(call.alias).filter(queue=queue)
-        span: Any = times.aggregate(first=Min("started_at"), last=Max("finished_at"))
-        seconds = (span["last"] - span["first"]).total_seconds() if span["last"] else 0.0
+        span = times.aggregate(first=Min("started_at"), last=Max("finished_at"))
+        first, last = span["first"], span["last"]
+        seconds = (last - first).total_seconds() if first is not None and last is not None else 0.0
         figures.drain = total / seconds if seconds else 0.0
         samples = call.options["samples"]
         call.console.line(f"Enqueueing {samples:,} more, one at a time, to see how fast each starts ...")
@@ -163,8 +164,8 @@ def _pickup(alias: str, job_id: str, output: Callable[[], str]) -> float:
     rows = JobArchive.objects.using(alias).filter(pk=job_id).values_list("created_at", "started_at")
     while time.monotonic() < end:
         found = rows.first()
-        if found is not None:
-            created_at, started_at = found
+        if found is not None and found[1] is not None:
+            created_at, started_at = found[0], found[1]
             return float((started_at - created_at).total_seconds() * 1000)
         time.sleep(CLOSE_LOOK)
     return unable(f"A job did not run within {STALL:.0f} s. The worker said:\n{output()}")

@@ -84,8 +84,9 @@ class Console:
             self.line(f"{indent}{' ' * len(mark) if place else mark}{part}", tone)
 
     def heading(self, text: str) -> None:
+        """A line that begins a part, made harmless."""
         self.line()
-        self.line(text, "head")
+        self.paragraph(text, "head")
 
     def table(
         self, columns: Sequence[Column], rows: Iterable[Sequence[object]], tones: Sequence[str] | None = None

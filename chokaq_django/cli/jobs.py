@@ -190,7 +190,7 @@ def _show(call: Call, job: JobView, now: dt.datetime, reasons: list[str]) -> Non
     console, full = call.console, call.options["full"]
     status = job.status.name.lower() if isinstance(job.status, JobStatus) else str(job.status)
     where = {Location.HOT: "active", Location.ARCHIVE: "archive", Location.DLQ: "DLQ"}[job.location]
-    console.line(f"{one_line(job.type)}  {job.id}", "head")
+    console.paragraph(f"{job.type}  {job.id}", "head")
     if isinstance(job.status, JobStatus):
         console.line(f"{status} ({where})", TONES.get(job.status, ""))
     for reason in reasons:

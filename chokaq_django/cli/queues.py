@@ -76,8 +76,6 @@ def _queues(call: Call) -> int:
     if name is not None:
         name = known_or_refused(name)
     queues = read_queues(call.alias, now, only=name)
-    if name is not None and not queues:
-        queues = [QueueFigures(name)]
     workers = read_workers(call.alias, now)
     call.console.document(
         {

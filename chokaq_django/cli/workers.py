@@ -71,7 +71,7 @@ def _workers(call: Call) -> int:
 def _in_full(call: Call, workers: list[WorkerView], now: Any) -> None:
     for worker in workers:
         row = worker.row
-        call.console.heading(one_line(row.pk))
+        call.console.heading(row.pk)
         call.console.pairs(
             [
                 ("state", worker.state),

@@ -8,8 +8,9 @@ A few statements for all queues together, each part of them a seek into an index
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from django.db import connections
@@ -32,7 +33,8 @@ MOST_PRIORITIES = 50
 SELECTS = 100
 """Parts of one statement."""
 
-_PENDING = f"FROM {JobHot._meta.db_table} WHERE status = {int(JobStatus.PENDING)} AND queue = %s"
+_WAITING = f"FROM {JobHot._meta.db_table} WHERE status = {int(JobStatus.PENDING)}"
+_PENDING = f"{_WAITING} AND queue = %s"
 
 
 @dataclass(slots=True)
@@ -84,17 +86,15 @@ def known_queues(options: Options | None = None) -> set[str]:
     """Names that settings, code, control rows or waiting jobs know."""
     options = options or get_options()
     rows = Queue.objects.using(options.database).values_list("name", flat=True)
-    waiting = get_storage(options.database).pending_queues()
     types = (job_type.queue for job_type in registry.types())
-    return {name for name in (*rows, *options.queues, *waiting, *types) if name}
+    known = {name for name in (*rows, *options.queues, *types) if name}
+    return known | _Reader(options.database).others(known)
 
 
 def read_queues(alias: str, now: dt.datetime, only: str | None = None) -> list[QueueFigures]:
     """Figures of the queues that have a row, waiting jobs or running ones, by name; ``now`` is the database's."""
     storage = get_storage(alias)
     found = {row.name: _from_row(row, now) for row in storage.queues()}
-    for name in storage.pending_queues():
-        found.setdefault(name, QueueFigures(name))
     live = JobHot.objects.using(alias).filter(status__in=(JobStatus.FETCHED, JobStatus.PROCESSING))
     for name, status, count in live.order_by().values_list("queue", "status").annotate(count=Count("pk")):
         figures = found.setdefault(name, QueueFigures(name))
@@ -102,9 +102,12 @@ def read_queues(alias: str, now: dt.datetime, only: str | None = None) -> list[Q
             figures.processing = count
         else:
             figures.fetched = count
-    if only is not None:
-        found = {name: figures for name, figures in found.items() if name == only}
-    _count_waiting(alias, found, now)
+    reader = _Reader(alias)
+    if only is None:
+        found |= {name: QueueFigures(name) for name in reader.others(found)}
+    else:
+        found = {only: found.get(only, QueueFigures(only))}
+    _count_waiting(reader, found, now)
     return [found[name] for name in sorted(found)]
 
 
@@ -128,8 +131,7 @@ def _open(row: QueueRow, now: dt.datetime) -> bool:
         return False
 
 
-def _count_waiting(alias: str, found: dict[str, QueueFigures], now: dt.datetime) -> None:
-    reader = _Reader(alias)
+def _count_waiting(reader: _Reader, found: dict[str, QueueFigures], now: dt.datetime) -> None:
     for name, (count, _) in zip(found, reader.bounded([("", [name]) for name in found]), strict=True):
         found[name].pending = min(count, MOST_COUNTED)
         found[name].capped = count > MOST_COUNTED
@@ -191,6 +193,24 @@ class _Reader:
             selects.append((f"SELECT {place} AS place, MAX(priority) AS top {_PENDING}{condition}", params))
         found = dict(self._run(selects))
         return [found.get(place) for place in range(len(wanted))]
+
+    def others(self, known: Collection[str]) -> set[str]:
+        """Queues with waiting jobs that are not ``known``: what lies between the known names, by seeks. Workers give
+        every queue they meet a row, so that there are hardly ever any."""
+        names: list[str | None] = [None, *sorted(known), None]
+        gaps = list(pairwise(names))
+        found: set[str] = set()
+        while gaps:
+            selects = []
+            for place, (low, high) in enumerate(gaps):
+                condition = ("" if low is None else " AND queue > %s") + ("" if high is None else " AND queue < %s")
+                params = [name for name in (low, high) if name is not None]
+                selects.append((f"SELECT {place} AS place, MIN(queue) AS name {_WAITING}{condition}", params))
+            answers = dict(self._run(selects))
+            new = {place: name for place, name in answers.items() if name is not None and name not in found}
+            found.update(new.values())
+            gaps = [(name, gaps[place][1]) for place, name in new.items()]
+        return found - set(known)
 
     def _run(self, selects: Sequence[tuple[str, list[Any]]]) -> Iterator[tuple[Any, ...]]:
         for start in range(0, len(selects), SELECTS):

@@ -26,7 +26,7 @@ def why_waiting(job: JobView, alias: str, now: dt.datetime) -> list[str]:
             reasons.append(f"its next attempt is in {seconds}.")
         else:
             reasons.append(f"it is due in {seconds}." if job.due_at > now else f"it was put off, for {seconds} more.")
-    figures = next(iter(read_queues(alias, now, only=job.queue)), QueueFigures(job.queue))
+    (figures,) = read_queues(alias, now, only=job.queue)
     reasons += _queue_reasons(figures)
     circuit = Circuit.objects.using(alias).filter(pk=job.type).exclude(state=Circuit.CLOSED).first()
     if circuit is not None:
