@@ -30,6 +30,9 @@ class StatusIndex(models.Index):
         return StatusIndex(statuses=self.statuses, fields=list(self.fields), name=self.name)
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
+        if schema_editor.connection.vendor == "microsoft":
+            # Else SQL Server may look at the row itself to be sure of its status.
+            kwargs["sql"] = "CREATE INDEX %(name)s ON %(table)s (%(columns)s) INCLUDE ([status])%(condition)s"
         if schema_editor.connection.features.supports_partial_indexes:
             return super().create_sql(model, schema_editor, using, **kwargs)
         if self._is_covered(model):

@@ -182,10 +182,17 @@ def private_storage(recorder: Recorder) -> Any:
 @contextmanager
 def callers_storage(recorder: Recorder) -> Iterator[Any]:
     """On a thread's Django connection."""
+    with registered(recorder) as wrapper:
+        yield _storage(wrapper, private=False)
+
+
+@contextmanager
+def registered(recorder: Recorder) -> Iterator[RecordingWrapper]:
+    """A Django connection of this thread, by the name ALIAS."""
     connections.databases[ALIAS] = dict(SETTINGS)
-    connections[ALIAS] = RecordingWrapper(recorder)
+    connections[ALIAS] = wrapper = RecordingWrapper(recorder)
     try:
-        yield _storage(connections[ALIAS], private=False)
+        yield wrapper
     finally:
         del connections[ALIAS]
         del connections.databases[ALIAS]

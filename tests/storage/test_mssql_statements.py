@@ -79,7 +79,7 @@ def text_of(operation: str) -> str:
     for title, sent in recorded()[operation]:
         parts.append(f"-- {operation}{': ' * bool(title)}{title}")
         for one in sent:
-            sql = readable(one.rendered.strip())
+            sql = readable(re.sub(r"\bs\d+_x", "s_x", one.rendered.strip()))  # a savepoint's name has the thread's
             if sql in seen and len(sql) > 100:
                 sql = f"-- statement {list(seen).index(sql) + 1} again"
             seen.setdefault(sql)

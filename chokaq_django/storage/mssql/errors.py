@@ -59,13 +59,14 @@ _LOST_TEXTS = (
     "connection was closed", "connection has been closed", "not connected to", "session is in the kill state",
     "shutdown is in progress", "server closed the connection", "terminating connection", "is starting up",
     "the connection is no longer usable", "login timeout expired", "unable to complete login process",
-    "is not currently available", "cannot open database", "service has encountered an error processing your request",
+    "is not currently available", "database is read-only", "cannot open database",
+    "service has encountered an error processing your request",
 )  # fmt: skip
 _BUSY_TEXTS = (
     "was deadlocked on", "deadlock victim", "deadlock detected", "could not serialize access",
     "lock request time out", "lock timeout", "query timeout expired", "statement timeout", "could not obtain lock",
     "snapshot isolation transaction aborted", "service is currently busy", "not enough resources",
-    "there is insufficient system memory",
+    "insufficient system memory", "waiting for memory resources",
 )  # fmt: skip
 _UNIQUE_TEXTS = (
     "cannot insert duplicate key", "violation of primary key constraint", "violation of unique key constraint",
@@ -146,6 +147,8 @@ def _driver_error(error: BaseException) -> str:
 
 
 def _numbers(error: BaseException) -> set[int]:
+    if len(error.args) < 2:  # mssql-python: what stands in brackets there is the message's own
+        return set()
     return {int(number) for argument in error.args if isinstance(argument, str) for number in _NUMBER.findall(argument)}
 
 

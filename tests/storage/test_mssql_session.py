@@ -1,0 +1,272 @@
+"""SQL Server's connections and transactions, over a driver that answers as it is told."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import django.db
+import pytest
+from django.db import transaction
+
+from chokaq_django.storage import Lease, OutcomeKind, StorageError
+from chokaq_django.storage.contract import QueueRow
+
+from .mssql_recorder import ALIAS, Recorder, RecordingWrapper, callers_storage, private_storage
+from .mssql_scenarios import ONE, THREE, TWO, WORKER, claimed, job, lost, outcome
+
+import pyodbc  # isort: skip - after the recorder, which skips where it cannot be
+
+from chokaq_django.storage.mssql.session import bound  # isort: skip
+from chokaq_django.storage.mssql.tsql import AFTER, Texts, as_json, fit, span  # isort: skip
+
+DEADLOCK = pyodbc.OperationalError(
+    "40001", "[40001] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Transaction (Process ID 52) was deadlocked "
+    "on lock resources with another process and has been chosen as the deadlock victim. Rerun the transaction. (1205) "
+    "(SQLExecDirectW)",
+)  # fmt: skip
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def own(recorder: Recorder) -> Any:
+    return private_storage(recorder)
+
+
+def texts(recorder: Recorder) -> list[str]:
+    return [sent.sql for sent in recorder.statements()]
+
+
+# -- a worker's connection ---------------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_one_round_trip_for_what_is_one_batch(own: Any, recorder: Recorder) -> None:
+    recorder.answer("@held", [(ONE, False, None)])
+    assert own.settle(WORKER, [outcome(ONE, OutcomeKind.SUCCEEDED)]) == {ONE}
+    assert len(texts(recorder)) == 1
+    assert own.connection.connection.autocommit, "what it is sent begins and commits by itself"
+    assert own.connection.connection.timeout > 0
+
+
+def test_a_session_is_set_up_once_for_each_connection(own: Any, recorder: Recorder) -> None:
+    own.pending_queues()
+    own.pending_queues()
+    assert len([sent for sent in recorder.sent if "SET LOCK_TIMEOUT" in sent.sql]) == recorder.opened == 1
+    own.close()
+    own.pending_queues()
+    assert len([sent for sent in recorder.sent if "SET LOCK_TIMEOUT" in sent.sql]) == recorder.opened == 2
+
+
+def test_an_old_server_is_refused(own: Any) -> None:
+    own.connection.sql_server_version = 2016
+    with pytest.raises(StorageError, match="2017"):
+        own.pending_queues()
+
+
+def test_a_deadlock_victim_is_run_again_on_the_same_connection(own: Any, recorder: Recorder) -> None:
+    recorder.fail("@held", DEADLOCK)
+    recorder.answer("@held", [(ONE, False, None)])
+    assert own.settle(WORKER, [outcome(ONE, OutcomeKind.SUCCEEDED)]) == {ONE}
+    first, rollback, second = texts(recorder)
+    assert first == second
+    assert rollback == "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION"
+    assert (recorder.opened, recorder.closed) == (1, 0)
+
+
+def test_a_lost_connection_is_opened_again(own: Any, recorder: Recorder) -> None:
+    recorder.fail("@held", lost())
+    recorder.answer("@held", [(ONE, False, None)])
+    assert own.settle(WORKER, [outcome(ONE, OutcomeKind.SUCCEEDED)]) == {ONE}
+    assert recorder.opened == 2
+    assert len(texts(recorder)) == 2, "nothing is rolled back on a connection that is gone"
+
+
+def test_an_error_after_the_first_result_is_an_error(own: Any, recorder: Recorder) -> None:
+    """The last statement of a batch fails after rows of the first were read."""
+    raised = iter([DEADLOCK])
+
+    def nextset(cursor: Any) -> bool:
+        for error in raised:
+            raise error
+        cursor._results = cursor._results[1:]
+        return bool(cursor._results)
+
+    own._connected()
+    cursor_class = type(own.connection.connection.cursor())
+    patch = pytest.MonkeyPatch()
+    patch.setattr(cursor_class, "nextset", nextset)
+    try:
+        recorder.answer("@name", [("mail",)])
+        recorder.answer("@name", [("mail",), ("reports",)])
+        assert own.pending_queues() == ["mail", "reports"]
+    finally:
+        patch.undo()
+
+
+def test_a_unit_of_several_statements_is_rolled_back_and_run_again(own: Any, recorder: Recorder) -> None:
+    recorder.fail("SELECT id, status, queue, type", DEADLOCK)
+    assert own.cancel([ONE], "ada").applied == []
+    sent = texts(recorder)
+    assert sent[0] == sent[3] == "BEGIN TRANSACTION"
+    assert sent[2] == "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION"
+    assert sent[-1] == "COMMIT TRANSACTION"
+
+
+def test_what_would_fail_again_is_raised_at_once(own: Any, recorder: Recorder) -> None:
+    recorder.fail("@now", pyodbc.ProgrammingError("42S02", "[42S02] Invalid object name 'x'. (208) (SQLExecDirectW)"))
+    with pytest.raises(django.db.ProgrammingError):
+        own.now()
+    assert own._retrier.errors == 0
+
+
+# -- the caller's connection -------------------------------------------------------------------------------------------
+
+
+def test_in_the_callers_transaction_nothing_is_retried(recorder: Recorder) -> None:
+    recorder.fail("INSERT INTO chokaq_job_hot", DEADLOCK)
+    with callers_storage(recorder) as storage:
+        with pytest.raises(django.db.OperationalError), transaction.atomic(using=ALIAS):
+            storage.enqueue([job(ONE)])
+        assert storage._retrier.errors == 0
+    assert sum("INSERT INTO" in sql for sql in texts(recorder)) == 1
+
+
+def test_outside_of_one_the_callers_connection_is_retried(recorder: Recorder) -> None:
+    recorder.fail("INSERT INTO chokaq_job_hot", DEADLOCK)
+    with callers_storage(recorder) as storage:
+        assert [answer.id for answer in storage.enqueue([job(ONE), job(TWO)])] == [ONE, TWO]
+    assert sum("INSERT INTO" in sql for sql in texts(recorder)) == 2
+    assert any("UNION ALL" in sql for sql in texts(recorder)), "the first try may have committed"
+
+
+def test_several_statements_in_the_callers_transaction_are_all_or_nothing(recorder: Recorder) -> None:
+    recorder.fail("COUNT(*) FROM @held", DEADLOCK)
+    with callers_storage(recorder) as storage, transaction.atomic(using=ALIAS):
+        try:
+            storage.settle(WORKER, [outcome(ONE, OutcomeKind.SUCCEEDED)])
+        except django.db.OperationalError:
+            storage.enqueue([job(TWO)])
+    assert any("INSERT INTO chokaq_job_hot" in sql for sql in texts(recorder)), "the caller may go on"
+    assert any(sql.startswith("ROLLBACK TRANSACTION s") for sql in texts(recorder)), "to a savepoint"
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_settle_that_lost_a_lease_sends_the_others_again(own: Any, recorder: Recorder) -> None:
+    recorder.answer("@held", [(ONE, False, None), (THREE, False, None)])
+    recorder.answer("@held", [(THREE, False, None)])
+    recorder.answer("@held", [(THREE, False, None)])
+    outcomes = [outcome(job_id, OutcomeKind.SUCCEEDED) for job_id in (ONE, TWO, THREE)]
+    assert own.settle(WORKER, outcomes) == {THREE}
+    settles = [sent for sent in recorder.statements() if "@held" in sent.sql]
+    assert [sent.params[1].count(ONE) for sent in settles] == [1, 1, 0]
+    assert ['"count":3' in str(sent.params) for sent in settles] == [True, False, False]
+
+
+def test_a_settle_finds_its_own_work(own: Any, recorder: Recorder) -> None:
+    recorder.answer("@held", [])
+    recorder.answer("UNION ALL", [(ONE, 4, -1, None), (TWO, 4, 7, '["other"]')])
+    outcomes = [outcome(ONE, OutcomeKind.SUCCEEDED), outcome(TWO, OutcomeKind.DEAD)]
+    assert own.settle(WORKER, outcomes) == {ONE}
+
+
+def test_claimed_jobs_come_in_their_order_and_with_aware_times(own: Any, recorder: Recorder) -> None:
+    late = (*claimed(TWO)[:6], 99, *claimed(TWO)[7:18], dt.datetime(2001, 1, 1), *claimed(TWO)[19:21], 1,  # noqa: DTZ001
+            claimed(TWO)[-1])  # fmt: skip
+    recorder.answer("@limit int", [(2_500_000,)], [claimed(ONE), late])
+    claim = own.claim(request())
+    assert [(job.id, job.expired) for job in claim.jobs] == [(TWO, True), (ONE, False)]
+    assert claim.next_due == 2.5
+    assert claim.jobs[0].deadline_at == dt.datetime(2001, 1, 1, tzinfo=dt.UTC)
+    assert claim.jobs[1].started_at.utcoffset() == dt.timedelta(0)
+
+
+def request() -> Any:
+    from chokaq_django.storage import ClaimRequest
+
+    return ClaimRequest(WORKER, ["mail"], 10)
+
+
+def test_an_old_and_a_new_lease_are_one(own: Any, recorder: Recorder) -> None:
+    recorder.answer("UPDATE h SET heartbeat_at", [(ONE, None, None)])
+    assert own.heartbeat(WORKER, [Lease(ONE, 5), Lease(ONE, 4), Lease(TWO, 1)]).lost == {TWO}
+    (sent,) = recorder.statements()
+    assert sent.params[1].strip() == f'[{{"id":"{ONE}","claim_number":5}},{{"id":"{TWO}","claim_number":1}}]'
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0, (0, 0, 0)), (90.5, (0, 90, 500_000)), (-0.25, (-1, 86_399, 750_000)), (86_400 * 3 + 1e-6, (3, 0, 1)),
+     (1e300, (2_500_000, 0, 0)), (-1e300, (-700_000, 0, 0)), (1e12, (2_500_000, 0, 0)),
+     (float("inf"), (2_500_000, 0, 0))],
+)  # fmt: skip
+def test_a_time_is_three_integers_that_stay_in_the_calendar(seconds: float, expected: tuple[int, int, int]) -> None:
+    assert span(seconds) == expected
+    assert 1 <= (dt.datetime(2031, 1, 1, tzinfo=dt.UTC) + dt.timedelta(*expected)).year <= 9999
+
+
+def test_a_null_is_written_into_the_statement() -> None:
+    assert bound("a = %s AND b = %s AND c = %s", [1, None, "x"]) == ("a = %s AND b = NULL AND c = %s", [1, "x"])
+    sql = f"a = %s AND b = {AFTER} AND c = %s AND d LIKE '%%'"
+    assert bound(sql, ["x", 1.5, None]) == (
+        f"a = %s AND b = {AFTER} AND c = NULL AND d LIKE '%%'",
+        ["x", 0, 1, 500_000],
+    )
+    with pytest.raises(ValueError, match="zip"):
+        bound("a = %s", [])
+
+
+def test_lists_have_few_lengths() -> None:
+    assert {len(as_json(list(range(count)))) for count in range(1, 300, 7)} == {250, 1000, 4000}
+    assert as_json(["ä", 1]).rstrip() == '["ä",1]'
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_texts_say_where_they_begin(wide: bool) -> None:
+    given = ["", "abc", "ü🐙x", "abc", None, "end"]
+    made = Texts(lambda: wide)
+    places = [made.place(text) for text in given]
+    whole = made.value().encode("utf-16-le")
+    for text, (at, length) in zip(given, places, strict=True):
+        if at is None or length is None:
+            assert (text, at, length) == (None, None, None)
+        elif wide:  # as SUBSTRING counts where a character beyond U+FFFF is two
+            assert whole[2 * (at - 1) : 2 * (at - 1 + length)].decode("utf-16-le") == text
+        else:
+            assert made.value()[at - 1 : at - 1 + length] == text
+    assert places[1] == places[3], "what is alike travels once"
+    assert len(made.value()) == 250
+
+
+def test_how_the_server_counts_is_asked_once_and_only_when_it_matters(own: Any, recorder: Recorder) -> None:
+    own.enqueue([job(ONE, payload="plain ä")])
+    assert not [sql for sql in texts(recorder) if "LEN(" in sql]
+    for _ in range(2):
+        own.enqueue([job(ONE, payload="🐙")])
+    assert len([sql for sql in texts(recorder) if "LEN(" in sql]) == 1
+    assert '"payload_length":2' in recorder.statements()[-1].params[0]
+
+
+def test_a_text_is_cut_as_the_server_counts() -> None:
+    assert fit("x" * 100, 100) == "x" * 100
+    assert fit(None, 100) is None
+    assert fit("🐙" * 50, 100) == "🐙" * 50
+    for text in ("🐙" * 80, "x" + "🐙" * 80, "🐙" * 5000, "\ud83d" * 90):
+        cut = fit(text, 100)
+        assert cut is not None
+        assert 90 <= len(cut.encode("utf-16-le")) // 2 <= 100
+
+
+def test_a_control_row_is_inserted_once(own: Any, recorder: Recorder) -> None:
+    recorder.answer("INSERT INTO chokaq_queue", [(0,)])
+    own.seed_queue(QueueRow("mail", False, True, None, None, None, None))
+    assert texts(recorder)[0] == "BEGIN TRANSACTION"
+    assert isinstance(own.connection, RecordingWrapper)
