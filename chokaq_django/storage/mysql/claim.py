@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..columns import CLAIMED_COLUMNS, HOT, names
 from ..constrained import CANDIDATE_COLUMNS, Candidate, _levels, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row
-from .seeks import Pair, Seeks
+from .floors import Pair
+from .seeks import Seeks
 from .session import MySQLSession
 
 _NOW = MySQLSession.NOW
@@ -23,7 +24,7 @@ def _head(columns: str) -> str:
     empty table when rows have just come."""
     return (
         f"SELECT {columns} FROM {HOT} FORCE INDEX (chokaq_hot_claim) WHERE status = 0 AND queue = %s "
-        f"AND priority = %s AND run_at <= {_NOW} ORDER BY run_at, id LIMIT %s"
+        f"AND priority = %s AND run_at >= %s AND run_at <= {_NOW} ORDER BY run_at, id LIMIT %s"
     )
 
 
@@ -60,6 +61,7 @@ class ClaimStatements(Seeks):
         else:
             claim = self._claim(request)
         self._unconfirmed = []
+        self._floors.claimed(claim.jobs)
         return claim
 
     def _claim(self, request: ClaimRequest) -> Claim:
@@ -126,14 +128,18 @@ class ClaimStatements(Seeks):
         shares = dict.fromkeys(level, need) if few else self._shares(level, need)
         if not shares:
             return []
-        params = [value for (queue, priority), share in shares.items() for value in (queue, priority, share)]
+        params = self._of_heads(shares.items())
         rows = self._query(" UNION ALL ".join([_TAKE] * len(shares)), params)
         return sorted(rows, key=_order)[:need] if len(rows) > need else rows
+
+    def _of_heads(self, limits: Iterable[tuple[Pair, int]]) -> list[Any]:
+        """The parameters of _head for each."""
+        return [value for pair, limit in limits for value in (*pair, self._floors.of(pair), limit)]
 
     def _shares(self, level: Sequence[Pair], need: int) -> dict[Pair, int]:
         """How many of the first ``need`` due rows each pair has, read from the index alone."""
         heads = " UNION ALL ".join(f"({_head(f'{slot} AS slot, run_at, id')})" for slot in range(len(level)))
-        params = [value for queue, priority in level for value in (queue, priority, need)]
+        params = self._of_heads((pair, need) for pair in level)
         rows = self._query(
             f"SELECT slot, COUNT(*) FROM (SELECT slot FROM ({heads}) u ORDER BY run_at, id LIMIT %s) t GROUP BY slot",
             [*params, need],

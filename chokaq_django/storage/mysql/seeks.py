@@ -10,18 +10,23 @@ exact: when a gap does hold one, the statement is sent again with it.
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..columns import HOT, QUEUE
+from .floors import BEGINNING, SHARE, SLOW, Floors, Pair
 from .session import MySQLSession
-
-Pair = tuple[str, int]
 
 _PENDING = f"FROM {HOT} WHERE status = 0"
 _UNTIL = f"TIMESTAMPDIFF(MICROSECOND, {MySQLSession.NOW}, MIN(run_at))"
-_CLOSED = f"SELECT -1, NULL, name FROM {QUEUE} WHERE is_paused OR NOT is_active"
+_CLOSED, _CLOCK = -1, -2
+_FIRST = f"SELECT {_CLOSED}, NULL, name FROM {QUEUE} WHERE is_paused OR NOT is_active"
+# SYSDATE is the time at which it is evaluated, NOW the time at which the statement began.
+_TOOK = "TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
+_LAST = f"SELECT {_CLOCK}, {_TOOK}, CONCAT({MySQLSession.NOW})"
 FORGET_AFTER = 64
 """Priorities of one queue that are remembered although nothing waits there."""
 
@@ -45,20 +50,29 @@ class Seeks(MySQLSession):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._floors = Floors()
         self._priorities: dict[str, list[int]] = {}
         self._names: list[str] = []
+        self._answer: list[str] = []
+        self._answer_until = float("-inf")
 
     def _look(self, queues: Sequence[str]) -> Look:
         """All pairs of these queues, but of those that are paused or inactive."""
         look = Look()
         closed: set[str] = set()
+        from_beginning, took, now = not self._floors.used, 0.0, BEGINNING
+        empty: list[Pair] = []
         missing: Iterable[str] = dict.fromkeys(queues)
         while missing:
             asked, sql, params = self._questions(missing)
             found: set[str] = set()
             for slot, number, name in self._query(sql, params):
-                if slot < 0:
+                if slot == _CLOSED:
                     closed.add(name)
+                    continue
+                if slot == _CLOCK:
+                    took += number / 1_000_000
+                    now = dt.datetime.fromisoformat(name)
                     continue
                 queue, priority = asked[slot]
                 if priority is None:
@@ -67,15 +81,20 @@ class Seeks(MySQLSession):
                         self._learn(queue, int(number))
                 elif number is not None:
                     look.until[queue, priority] = number / 1_000_000
+                else:
+                    empty.append((queue, priority))
             missing = found
-        look.until = {pair: seconds for pair, seconds in look.until.items() if pair[0] not in closed}
+        if from_beginning:
+            first = {pair: now + dt.timedelta(seconds=seconds) for pair, seconds in look.until.items()}
+            self._floors.looked(took, first | dict.fromkeys(empty, now))
         self._forget(look)
+        look.until = {pair: seconds for pair, seconds in look.until.items() if pair[0] not in closed}
         return look
 
     def _questions(self, queues: Iterable[str]) -> tuple[list[tuple[str, int | None]], str, list[Any]]:
         """What each slot asks (a pair, or None for a gap), the statement and its parameters."""
         asked: list[tuple[str, int | None]] = []
-        selects, params = [_CLOSED], list[Any]()
+        selects, params = [_FIRST], list[Any]()
         for queue in queues:
             above: int | None = None
             for priority in [*self._priorities.get(queue, ()), None]:
@@ -91,11 +110,12 @@ class Seeks(MySQLSession):
                 params += bounds
                 asked.append((queue, None))
                 if priority is not None:
-                    selects.append(f"SELECT {len(asked)}, {_UNTIL}, NULL {_PENDING} AND queue = %s AND priority = %s")
-                    params += [queue, priority]
+                    pair = "queue = %s AND priority = %s AND run_at >= %s"
+                    selects.append(f"SELECT {len(asked)}, {_UNTIL}, NULL {_PENDING} AND {pair}")
+                    params += [queue, priority, self._floors.of((queue, priority))]
                     asked.append((queue, priority))
                 above = priority
-        return asked, " UNION ALL ".join(selects), params
+        return asked, " UNION ALL ".join([*selects, _LAST]), params
 
     def _learn(self, queue: str, priority: int) -> None:
         known = self._priorities.setdefault(queue, [])
@@ -120,10 +140,17 @@ class Seeks(MySQLSession):
         return min((number / 1_000_000 for (number,) in rows if number is not None), default=None)
 
     def pending_queues(self) -> list[str]:
-        return self._single(self._pending_queues)
+        if time.monotonic() < self._answer_until:
+            return list(self._answer)
+        answer, took = self._single(self._pending_queues)
+        if took > SLOW:  # as Floors says why; this one has no place to start from
+            self._answer, self._answer_until = answer, time.monotonic() + took / SHARE
+        return answer
 
-    def _pending_queues(self) -> list[str]:
-        """The same with names: whether anything waits in each known queue, and what the gaps between them hold."""
+    def _pending_queues(self) -> tuple[list[str], float]:
+        """The same with names: whether anything waits in each known queue, and what the gaps between them hold. Also
+        the seconds that it took on the server."""
+        took = 0.0
         while True:
             known = self._names
             selects, params = list[str](), list[Any]()
@@ -141,10 +168,11 @@ class Seeks(MySQLSession):
                     selects.append(f"SELECT 0, MIN(queue) {_PENDING} AND queue = %s")
                     params.append(name)
                 below = name
-            rows = self._query(" UNION ALL ".join(selects), params)
+            *rows, (_, micros) = self._query(" UNION ALL ".join([*selects, f"SELECT {_CLOCK}, {_TOOK}"]), params)
+            took += int(micros) / 1_000_000
             present = [name for new, name in rows if name is not None and not new]
             others = [name for new, name in rows if name is not None and new]
             if not others:
                 self._names = present if len(known) > FORGET_AFTER else known
-                return present
+                return present, took
             self._names = sorted([*known, *others])
