@@ -185,9 +185,8 @@ class ClaimStatements(Seeks):
         return claim
 
     def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
-        rows = self._query(
-            " UNION ALL ".join([_CANDIDATES] * len(wanted)), [value for pair in wanted for value in pair]
-        )
+        params = self._of_heads(((queue, priority), limit) for queue, priority, limit in wanted)
+        rows = self._query(" UNION ALL ".join([_CANDIDATES] * len(wanted)), params)
         return sorted(map(self._candidate, rows), key=lambda row: (row.run_at, row.id))
 
 
