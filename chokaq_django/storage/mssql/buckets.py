@@ -19,23 +19,20 @@ from .tsql import BUCKET as TICK
 _TYPES = dict.fromkeys(NAMING_COLUMNS, "nvarchar(510)") | {"series": "nvarchar(64)"}
 _TYPES |= dict.fromkeys(("outcome", "reason"), "int") | dict.fromkeys(("max_ms", *SUMS), "bigint")
 
+_NAMES = {name: _TYPES[name] for name in NAMING_COLUMNS}
+_COUNTS = {name: _TYPES[name] for name in ("series", "max_ms", *SUMS)}
+
+
+def _given(fields: dict[str, str]) -> str:
+    """The rows to add, in the order of ``series``, each for its row of the table."""
+    return f"""OPENJSON(@buckets) WITH (
+    {lines(f"{name} {kind}" for name, kind in fields.items())}) AS b"""
+
+
 BUCKETS_GIVEN = f"""
 -- The start of the current ten seconds.
 DECLARE @tick datetime2(6) =
     {TICK};
-DECLARE @bucket TABLE (
-    {
-    lines(
-        f"{name} {_TYPES[name]}{f' {BIN2}' * (name == 'series')} NOT NULL{' PRIMARY KEY' * (name == 'series')}"
-        for name in BUCKET_COLUMNS
-    )
-});
-INSERT INTO @bucket (
-    {lines(BUCKET_COLUMNS)})
-SELECT
-    {lines(f"j.{name}" for name in BUCKET_COLUMNS)}
-FROM OPENJSON(@buckets) WITH (
-    {lines(f"{name} {_TYPES[name]}" for name in BUCKET_COLUMNS)}) AS j;
 """
 
 BUCKETS_ADDED = f"""
@@ -43,15 +40,16 @@ INSERT INTO {BUCKET} (
     at, {lines(BUCKET_COLUMNS)})
 SELECT
     @tick, {lines(f"b.{name}" if name in NAMING_COLUMNS else "0" for name in BUCKET_COLUMNS)}
-FROM @bucket AS b
+FROM {_given(_NAMES)}
 WHERE NOT EXISTS (
     SELECT 1 FROM {BUCKET} AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
-    WHERE t.at = @tick AND t.series = b.series)
+    WHERE t.at = @tick AND t.series = b.series {BIN2})
 OPTION (LOOP JOIN);
 UPDATE t SET
     max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,
     {lines(f"{name} = t.{name} + b.{name}" for name in SUMS)}
-FROM @bucket AS b INNER LOOP JOIN {BUCKET} AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series;
+FROM {_given(_COUNTS)}
+INNER LOOP JOIN {BUCKET} AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series {BIN2};
 """
 
 ADD_BUCKETS = batch(BUCKETS_ADDED, prepare=BUCKETS_GIVEN, buckets=LIST)

@@ -63,34 +63,6 @@ DECLARE
 DECLARE @tick datetime2(6) =
     DATEADD(second, DATEDIFF(second, CAST('2020-01-01T00:00:00' AS datetime2(6)), @now) / 10 * 10,
         CAST('2020-01-01T00:00:00' AS datetime2(6)));
-DECLARE @bucket TABLE (
-    series nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY, queue nvarchar(510) NOT NULL,
-    type nvarchar(510) NOT NULL, outcome int NOT NULL, reason int NOT NULL, shard nvarchar(510) NOT NULL,
-    max_ms bigint NOT NULL, count bigint NOT NULL, total_ms bigint NOT NULL, run_0 bigint NOT NULL,
-    run_1 bigint NOT NULL, run_2 bigint NOT NULL, run_3 bigint NOT NULL, run_4 bigint NOT NULL,
-    run_5 bigint NOT NULL, run_6 bigint NOT NULL, run_7 bigint NOT NULL, run_8 bigint NOT NULL,
-    run_9 bigint NOT NULL, run_10 bigint NOT NULL, run_11 bigint NOT NULL, run_12 bigint NOT NULL,
-    run_13 bigint NOT NULL, run_14 bigint NOT NULL, run_15 bigint NOT NULL, wait_0 bigint NOT NULL,
-    wait_1 bigint NOT NULL, wait_2 bigint NOT NULL, wait_3 bigint NOT NULL, wait_4 bigint NOT NULL,
-    wait_5 bigint NOT NULL, wait_6 bigint NOT NULL, wait_7 bigint NOT NULL, wait_8 bigint NOT NULL,
-    wait_9 bigint NOT NULL, wait_10 bigint NOT NULL, wait_11 bigint NOT NULL, wait_12 bigint NOT NULL,
-    wait_13 bigint NOT NULL, wait_14 bigint NOT NULL, wait_15 bigint NOT NULL);
-INSERT INTO @bucket (
-    series, queue, type, outcome, reason, shard, max_ms, count, total_ms, run_0, run_1, run_2, run_3, run_4, run_5,
-    run_6, run_7, run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15, wait_0, wait_1, wait_2, wait_3,
-    wait_4, wait_5, wait_6, wait_7, wait_8, wait_9, wait_10, wait_11, wait_12, wait_13, wait_14, wait_15)
-SELECT
-    j.series, j.queue, j.type, j.outcome, j.reason, j.shard, j.max_ms, j.count, j.total_ms, j.run_0, j.run_1,
-    j.run_2, j.run_3, j.run_4, j.run_5, j.run_6, j.run_7, j.run_8, j.run_9, j.run_10, j.run_11, j.run_12, j.run_13,
-    j.run_14, j.run_15, j.wait_0, j.wait_1, j.wait_2, j.wait_3, j.wait_4, j.wait_5, j.wait_6, j.wait_7, j.wait_8,
-    j.wait_9, j.wait_10, j.wait_11, j.wait_12, j.wait_13, j.wait_14, j.wait_15
-FROM OPENJSON(@buckets) WITH (
-    series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510),
-    max_ms bigint, count bigint, total_ms bigint, run_0 bigint, run_1 bigint, run_2 bigint, run_3 bigint,
-    run_4 bigint, run_5 bigint, run_6 bigint, run_7 bigint, run_8 bigint, run_9 bigint, run_10 bigint,
-    run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
-    wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
-    wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS j;
 INSERT INTO chokaq_metric_bucket (
     at, series, queue, type, outcome, reason, shard, max_ms, count, total_ms, run_0, run_1, run_2, run_3, run_4, run_5,
     run_6, run_7, run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15, wait_0, wait_1, wait_2, wait_3,
@@ -98,10 +70,11 @@ INSERT INTO chokaq_metric_bucket (
 SELECT
     @tick, b.series, b.queue, b.type, b.outcome, b.reason, b.shard, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-FROM @bucket AS b
+FROM OPENJSON(@buckets) WITH (
+    series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
 WHERE NOT EXISTS (
     SELECT 1 FROM chokaq_metric_bucket AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
-    WHERE t.at = @tick AND t.series = b.series)
+    WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
 OPTION (LOOP JOIN);
 UPDATE t SET
     max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,
@@ -116,7 +89,13 @@ UPDATE t SET
     wait_8 = t.wait_8 + b.wait_8, wait_9 = t.wait_9 + b.wait_9, wait_10 = t.wait_10 + b.wait_10,
     wait_11 = t.wait_11 + b.wait_11, wait_12 = t.wait_12 + b.wait_12, wait_13 = t.wait_13 + b.wait_13,
     wait_14 = t.wait_14 + b.wait_14, wait_15 = t.wait_15 + b.wait_15
-FROM @bucket AS b INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series;
+FROM OPENJSON(@buckets) WITH (
+    series nvarchar(64), max_ms bigint, count bigint, total_ms bigint, run_0 bigint, run_1 bigint, run_2 bigint,
+    run_3 bigint, run_4 bigint, run_5 bigint, run_6 bigint, run_7 bigint, run_8 bigint, run_9 bigint, run_10 bigint,
+    run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
+    wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
+    wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 GO
 COMMIT TRANSACTION
 GO
