@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ..conf import Options
 from ..job.registry import registry
 from ..models import FailureReason, JobArchive, JobDLQ, JobHot, JobStatus, Queue
+from ..reading.plans import live
 from ..storage import get_storage
 from .finding import Diagnosis, Severity
 
@@ -61,7 +62,7 @@ def _unknown_types(alias: str, now: dt.datetime) -> Iterator[Diagnosis]:
 
 def _live_rows(alias: str, now: dt.datetime, options: Options) -> Iterator[Diagnosis]:
     limits = {row.name: row for row in Queue.objects.using(alias).all()[:LOOKED_AT]}
-    rows = JobHot.objects.using(alias).filter(status__in=(JobStatus.FETCHED, JobStatus.PROCESSING))
+    rows = live(JobHot.objects.using(alias))
     columns = ("pk", "status", "queue", "type", "started_at", "heartbeat_at", "updated_at")
     stuck, long = [], []
     for pk, status, queue, type_key, started_at, heartbeat_at, updated_at in rows.values_list(*columns)[:LOOKED_AT]:

@@ -23,6 +23,7 @@ from ..models.fields import UTCDateTimeField
 from ..storage import get_storage
 from ..storage.contract import QueueRow
 from ..worker.views import window_open
+from .plans import by_index, live
 
 __all__ = ["MOST_COUNTED", "QueueFigures", "known_queues", "read_queues"]
 
@@ -88,26 +89,28 @@ def known_queues(options: Options | None = None) -> set[str]:
     rows = Queue.objects.using(options.database).values_list("name", flat=True)
     types = (job_type.queue for job_type in registry.types())
     known = {name for name in (*rows, *options.queues, *types) if name}
-    return known | _Reader(options.database).others(known)
+    with by_index(options.database):
+        return known | _Reader(options.database).others(known)
 
 
 def read_queues(alias: str, now: dt.datetime, only: str | None = None) -> list[QueueFigures]:
     """Figures of the queues that have a row, waiting jobs or running ones, by name; ``now`` is the database's."""
     storage = get_storage(alias)
     found = {row.name: _from_row(row, now) for row in storage.queues()}
-    live = JobHot.objects.using(alias).filter(status__in=(JobStatus.FETCHED, JobStatus.PROCESSING))
-    for name, status, count in live.order_by().values_list("queue", "status").annotate(count=Count("pk")):
+    at_work = live(JobHot.objects.using(alias).order_by())
+    for name, status, count in at_work.values_list("queue", "status").annotate(count=Count("pk")):
         figures = found.setdefault(name, QueueFigures(name))
         if status == JobStatus.PROCESSING:
             figures.processing = count
         else:
             figures.fetched = count
     reader = _Reader(alias)
-    if only is None:
-        found |= {name: QueueFigures(name) for name in reader.others(found)}
-    else:
-        found = {only: found.get(only, QueueFigures(only))}
-    _count_waiting(reader, found, now)
+    with by_index(alias):
+        if only is None:
+            found |= {name: QueueFigures(name) for name in reader.others(found)}
+        else:
+            found = {only: found.get(only, QueueFigures(only))}
+        _count_waiting(reader, found, now)
     return [found[name] for name in sorted(found)]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from django.db.models import Model, QuerySet
 
 from ..models import FailureReason, JobArchive, JobDLQ, JobHot, JobStatus
+from .plans import live
 
 __all__ = ["PLACES", "STATUSES", "JobFilter", "Preview", "matches", "preview", "rows_of"]
 
@@ -96,6 +97,8 @@ def rows_of(wanted: JobFilter, alias: str, now: dt.datetime) -> QuerySet[Any]:
     rows: QuerySet[Any] = model._default_manager.using(alias).all()
     if wanted.status in _HOT:
         rows = rows.filter(**_HOT[wanted.status])
+    if wanted.status in ("fetched", "processing"):
+        rows = live(rows)
     if wanted.status == "due":
         rows = rows.filter(run_at__lte=now)
     elif wanted.status == "scheduled":
