@@ -28,7 +28,7 @@ from ..base import SQLStorage
 from ..contract import StorageError
 from ..engine import Row
 from .errors import Trouble, trouble
-from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, Texts, as_json, span, statement
+from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, Texts, as_json, instant_text, span, statement
 
 T = TypeVar("T")
 
@@ -78,7 +78,8 @@ class MSSQLSession(SQLStorage):
         return f"{column} IN (SELECT j.item {BIN2} {listed})", [as_json(list(values))]
 
     def _instant(self, value: dt.datetime | None) -> Any:
-        return None if value is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        # As text, which means the same in every language and of which no driver cuts the fraction.
+        return None if value is None else instant_text(value)
 
     def _texts(self) -> Texts:
         return Texts(self._is_wide)

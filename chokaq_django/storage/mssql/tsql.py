@@ -206,7 +206,7 @@ def rows_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def instant_text(value: dt.datetime) -> str:
-    """An aware instant as datetime2 reads it from JSON: UTC, without a zone."""
+    """An aware instant as datetime2 reads it from text: UTC, without a zone."""
     return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
 
 
