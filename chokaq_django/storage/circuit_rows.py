@@ -57,7 +57,8 @@ class CircuitStatements(FleetStatements):
         self, where: str, params: Sequence[object], *, lock: str = "", hint: str = ""
     ) -> list[tuple[CircuitState, dt.datetime]]:
         """Circuits in the order of their types, each with the server's now."""
-        sql = f"SELECT {names(_COLUMNS)}, {self.NOW} FROM {CIRCUIT} {hint} WHERE {where} ORDER BY type {lock}"
+        table = self._by_key(CIRCUIT) if lock else CIRCUIT
+        sql = f"SELECT {names(_COLUMNS)}, {self.NOW} FROM {table} {hint} WHERE {where} ORDER BY type {lock}"
         found = []
         for row in self._query(sql, params):
             window, opened, until, now = (self._read_instant(value) for value in (row[3], row[4], row[5], row[9]))

@@ -147,7 +147,9 @@ class ClaimStatements(DeferralStatements):
         """Lease Pending rows that this transaction has locked: Processing with ``start``, else Fetched; rows whose
         deadline has passed Fetched in any case."""
         among, params = self._among("id", ids)
-        self._execute(f"UPDATE {HOT} SET {self._lease_assignments(start)} WHERE {among}", [worker_id, *params])
+        self._execute(
+            f"UPDATE {self._by_key(HOT)} SET {self._lease_assignments(start)} WHERE {among}", [worker_id, *params]
+        )
         return [
             self._claimed(row) for row in self._query(f"SELECT {self._claimed_list()} FROM {HOT} WHERE {among}", params)
         ]
@@ -231,7 +233,8 @@ class ClaimStatements(DeferralStatements):
         if not names_:
             return free, False
         among, params = self._among("name", names_)
-        sql = f"SELECT name, max_workers FROM {QUEUE} {self.HINT_SKIP} WHERE {among} ORDER BY name {self.LOCK_SKIP}"
+        rows = f"{self._by_key(QUEUE)} {self.HINT_SKIP}"
+        sql = f"SELECT name, max_workers FROM {rows} WHERE {among} ORDER BY name {self.LOCK_SKIP}"
         limits: dict[str, int | None] = dict(self._query(sql, params))
         if len(limits) < len(names_):
             for name in set(names_) - set(limits):

@@ -26,7 +26,7 @@ class DeferralStatements(CircuitStatements):
             step = ordered[first : first + size]
             among, params = self._among("id", [job_id for job_id, _ in step])
             self._execute(
-                f"UPDATE {HOT} SET run_at = {self._after()}, updated_at = {self.NOW} WHERE {among}",
+                f"UPDATE {self._by_key(HOT)} SET run_at = {self._after()}, updated_at = {self.NOW} WHERE {among}",
                 [step[-1][1], *params],
             )
 
@@ -42,7 +42,8 @@ class DeferralStatements(CircuitStatements):
             ids = self._deferred(queue, priority, types, within, limit - moved)
             if ids:
                 among, params = self._among("id", ids)
-                self._execute(f"UPDATE {HOT} SET run_at = due_at, updated_at = {self.NOW} WHERE {among}", params)
+                changed = f"run_at = due_at, updated_at = {self.NOW}"
+                self._execute(f"UPDATE {self._by_key(HOT)} SET {changed} WHERE {among}", params)
             moved += len(ids)
         return moved
 

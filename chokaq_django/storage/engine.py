@@ -78,6 +78,10 @@ class Engine(Storage):
     def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         """A condition that ``column`` is one of ``values`` (at most a few hundred, at least one) and its parameters."""
 
+    def _by_key(self, table: str) -> str:
+        """``table`` as a statement names it that locks or changes rows found by their primary keys."""
+        return table
+
     def _instant(self, value: dt.datetime | None) -> Any:
         """An aware datetime as a parameter that is stored and compared as an instant column."""
         return value
@@ -148,6 +152,11 @@ class Engine(Storage):
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
             return int(cursor.rowcount)
+
+    def _delete(self, table: str, ids: Sequence[str]) -> int:
+        """Delete rows by their ids (at most a few hundred, at least one); how many there were."""
+        among, params = self._among("id", ids)
+        return self._execute(f"DELETE FROM {table} WHERE {among}", params)  # noqa: S608 - names of ours
 
     def _returning(self, update: str, columns: str, params: Sequence[Any]) -> list[Row]:
         """Run an UPDATE with WHERE; these columns of the rows that it changed, as they are now."""

@@ -85,7 +85,7 @@ class MoveStatements(Engine):
             f"INSERT INTO {DLQ} ({names(DLQ_COLUMNS)}) SELECT {select(DLQ_COLUMNS, changed)} FROM {HOT} WHERE {among}",
             [*params, *id_params],
         )
-        self._execute(f"DELETE FROM {HOT} WHERE {among}", id_params)
+        self._delete(HOT, ids)
 
     # -- cancel -------------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,9 @@ class MoveStatements(Engine):
         rows = {
             row[0]: row
             for row in self._query(
-                f"SELECT id, status, queue, type FROM {HOT} {self.HINT} WHERE {among} ORDER BY id {self.LOCK}", params
+                f"SELECT id, status, queue, type FROM {self._by_key(HOT)} {self.HINT} WHERE {among} "
+                f"ORDER BY id {self.LOCK}",
+                params,
             )
         }
         answer = BulkResult()
@@ -125,7 +127,8 @@ class MoveStatements(Engine):
         if answer.requested:
             among, params = self._among("id", answer.requested)
             self._execute(
-                f"UPDATE {HOT} SET cancel_requested_at = {self.NOW}, cancel_requested_by = %s WHERE {among}",
+                f"UPDATE {self._by_key(HOT)} SET cancel_requested_at = {self.NOW}, cancel_requested_by = %s "
+                f"WHERE {among}",
                 [by, *params],
             )
         answer.refused = self._why_absent([job_id for job_id in ids if job_id not in rows])
@@ -167,7 +170,8 @@ class MoveStatements(Engine):
         dead = {
             row[0]: (row[1], row[2])
             for row in self._query(
-                f"SELECT id, queue, idempotency_key FROM {DLQ} {self.HINT} WHERE {among} ORDER BY id {self.LOCK}",
+                f"SELECT id, queue, idempotency_key FROM {self._by_key(DLQ)} {self.HINT} WHERE {among} "
+                f"ORDER BY id {self.LOCK}",
                 params,
             )
         }
@@ -177,8 +181,7 @@ class MoveStatements(Engine):
             rest = [job_id for job_id in found if job_id not in alive]
             alive |= self._insert_resurrected(rest, by, edits, keep_key=False)
         if alive:
-            among, params = self._among("id", sorted(alive))
-            self._execute(f"DELETE FROM {DLQ} WHERE {among}", params)
+            self._delete(DLQ, sorted(alive))
             self._announce(sorted({dead[job_id][0] for job_id in alive}))
         answer = BulkResult(applied=[job_id for job_id in found if job_id in alive])
         answer.refused = self._key_held({job_id: dead[job_id][1] for job_id in found if job_id not in alive})
@@ -257,7 +260,9 @@ class MoveStatements(Engine):
         now = {
             row[0]: row
             for row in self._query(
-                f"SELECT {names(_LIVE)} FROM {HOT} {self.HINT_SKIP} WHERE {among} ORDER BY id {self.LOCK_SKIP}", params
+                f"SELECT {names(_LIVE)} FROM {self._by_key(HOT)} {self.HINT_SKIP} WHERE {among} "
+                f"ORDER BY id {self.LOCK_SKIP}",
+                params,
             )
         }
         burials: list[Burial] = []
@@ -332,8 +337,7 @@ class MoveStatements(Engine):
     def _trim(self, table: str, oldest: str, params: Sequence[object]) -> int:
         ids = [row[0] for row in self._query(oldest, params)]
         for part in chunks(ids):
-            among, id_params = self._among("id", part)
-            self._execute(f"DELETE FROM {table} WHERE {among}", id_params)
+            self._delete(table, part)
         return len(ids)
 
     def trim_buckets(self, older_than: float, limit: int) -> int:

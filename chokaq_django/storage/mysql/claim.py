@@ -14,7 +14,8 @@ from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row
 from .floors import Pair
 from .seeks import Seeks
-from .session import MySQLSession
+from .session import MySQLSession, as_json
+from .tables import outcomes
 
 _NOW = MySQLSession.NOW
 
@@ -188,6 +189,13 @@ class ClaimStatements(Seeks):
         params = self._of_heads(((queue, priority), limit) for queue, priority, limit in wanted)
         rows = self._query(" UNION ALL ".join([_CANDIDATES] * len(wanted)), params)
         return sorted(map(self._candidate, rows), key=lambda row: (row.run_at, row.id))
+
+    def _defer(self, delays: Sequence[tuple[str, float]]) -> None:
+        self._execute(
+            f"UPDATE {outcomes(delay='DOUBLE')} STRAIGHT_JOIN {HOT} h FORCE INDEX (PRIMARY) ON h.id = j.id "
+            f"SET h.run_at = {self._after('j.delay')}, h.updated_at = {_NOW}",
+            [as_json(sorted(delays))],
+        )
 
 
 _RUN_AT = CLAIMED_COLUMNS.index("run_at")

@@ -173,12 +173,15 @@ class EnqueueStatements(MySQLSession):
         return held
 
     def _existing(self, ids: Sequence[str]) -> set[str]:
-        """Which of these ids are somewhere: an earlier try did commit, although its answer was lost."""
+        """Which of these ids are somewhere: an earlier try did commit, although its answer was lost. The lock waits for
+        a commit that the server is still about."""
         found: set[str] = set()
         for part in chunks(ids):
             among, params = self._among("id", part)
-            tables = " UNION ALL ".join(f"SELECT id FROM {table} WHERE {among}" for table in (HOT, ARCHIVE, DLQ, TRASH))
-            found |= {row[0] for row in self._query(tables, params * 4)}
+            hot = f"SELECT id FROM {HOT} FORCE INDEX (PRIMARY) WHERE {among} LOCK IN SHARE MODE"
+            found |= {row[0] for row in self._query(hot, params)}
+            tables = " UNION ALL ".join(f"SELECT id FROM {table} WHERE {among}" for table in (ARCHIVE, DLQ, TRASH))
+            found |= {row[0] for row in self._query(tables, params * 3)}
         return found
 
     # -- many ---------------------------------------------------------------------------------------------------------

@@ -49,7 +49,6 @@ TO_PENDING = (
     f"h.progress = NULL, h.progress_message = NULL, h.attempt_log = j.log, h.modified_by = {_MODIFIED_BY}, "
     f"h.run_at = {{after}}, h.attempt = h.attempt - j.back, h.snooze_count = h.snooze_count + j.snoozed"
 )
-_DELETE = f"DELETE h FROM {HOT} h FORCE INDEX (PRIMARY) WHERE "
 
 
 class SettleStatements(LeaseStatements):
@@ -99,8 +98,7 @@ class SettleStatements(LeaseStatements):
             self._execute(TO_DLQ, [table])
         gone = sorted(row[0] for row in (*archived, *buried))
         if gone:
-            among, params = self._among("h.id", gone)
-            self._execute(_DELETE + among, params)
+            self._delete(HOT, gone)
         for table in self._by_size(pending):
             self._execute(TO_PENDING.format(after=self._after("j.delay")), [table])
 

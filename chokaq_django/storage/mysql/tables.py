@@ -9,6 +9,9 @@ from __future__ import annotations
 ID = "VARCHAR(26) CHARACTER SET ascii"
 TEXT = "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
+IDS = f"JSON_TABLE(%s, '$[*]' COLUMNS (id {ID} PATH '$')) j"
+"""A JSON list of ids as a table."""
+
 
 def json_table(columns: dict[str, str], alias: str = "j") -> str:
     """A JSON list of lists as a table; ``columns``: name -> type, in the order of the lists."""
