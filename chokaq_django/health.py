@@ -15,12 +15,12 @@ import datetime as dt
 import enum
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from django.db import Error as AnyDatabaseError
 
 from .conf import Options, get_options
@@ -32,6 +32,8 @@ from .storage.missing import tables_missing
 from .worker.migrations import pending
 
 __all__ = ["CHECKS", "Finding", "Report", "State", "cached", "check", "ready"]
+
+T = TypeVar("T")
 
 STORAGE, WORKER, SATURATION = CHECKS = ("chokaq_storage", "chokaq_worker", "chokaq_queue_saturation")
 HOUR = dt.timedelta(hours=1)
@@ -100,7 +102,7 @@ def check() -> Report:
         return Report([_unusable("settings", str(error), "Run `manage.py check`.")])
     alias = options.database
     try:
-        report = Report(as_of=get_storage(alias).now())
+        report = Report(as_of=_once_more(alias, lambda: get_storage(alias).now()))
         now = report.as_of
         assert now is not None  # noqa: S101 - just set
         report.queues, report.workers = read_queues(alias, now), read_workers(alias, now)
@@ -121,12 +123,26 @@ def ready() -> Finding | None:
     """Whether this process can accept jobs: None, or what stops it. One statement."""
     try:
         alias = get_options().database
-        Circuit.objects.using(alias).filter(pk="").exists()
+        _once_more(alias, Circuit.objects.using(alias).filter(pk="").exists)
     except AnyDatabaseError as error:
         return _database_finding(alias, error)
     except (StorageError, ImproperlyConfigured) as error:
         return _unusable("settings", str(error), "Run `manage.py check`.")
     return None
+
+
+def _once_more(alias: str, look: Callable[[], T]) -> T:
+    """``look()``, and again if it failed on a connection that an earlier request has left: the server may have been
+    restarted since, and answers."""
+    connection = connections[alias]
+    kept = connection.connection is not None and not connection.in_atomic_block
+    try:
+        return look()
+    except AnyDatabaseError:
+        if not kept or connection.is_usable():
+            raise
+        connection.close()
+        return look()
 
 
 # -- findings ----------------------------------------------------------------------------------------------------------

@@ -180,9 +180,9 @@ class _Reader:
         condition that names one priority."""
         selects = []
         for place, (condition, params) in enumerate(wanted):
-            # Only within one priority is the index in this order; elsewhere nobody asks for the earliest.
-            order = " ORDER BY run_at" if condition else ""
-            inner = f"SELECT {self._first}run_at {_PENDING}{condition}{order}{self._last}"
+            # The index's own order lets every engine stop at the limit. The earliest is the first within one priority.
+            order = "run_at" if condition else "priority"
+            inner = f"SELECT {self._first}run_at {_PENDING}{condition} ORDER BY {order}{self._last}"
             earliest = "MIN(run_at)" if condition else "NULL"
             selects.append((f"SELECT {place} AS place, COUNT(*) AS rows_found, {earliest} FROM ({inner}) t", params))
         found = {place: (count, self._instant(value)) for place, count, value in self._run(selects)}
