@@ -85,7 +85,8 @@ def test_any_numbers(deck: Client) -> None:
 def test_any_control_row(deck: Client) -> None:
     opens(deck, make.circuit(XSS, state=9, probes=SURROGATES, updated_by=XSS))
     opens(deck, make.circuit("b", probes=DEEP))
-    opens(deck, make.worker(XSS[:90], host=XSS, state=XSS[:20], queues=SURROGATES, rss_mb=1e300))
+    # 20 characters fit in the state; the sign outside of the BMP counts as two of them on SQL Server.
+    opens(deck, make.worker(XSS[:90], host=XSS, state=XSS[:19], queues=SURROGATES, rss_mb=1e300))
     opens(deck, make.worker("w2", queues=NESTED, concurrency=-5))
     opens(deck, make.queue(XSS, execution_timeout=1e300, zombie_timeout=-5, window_zone=XSS))
     opens(deck, make.audit_entry(by=XSS, action=XSS[:40], target=XSS, reason=XSS, details=SURROGATES))
