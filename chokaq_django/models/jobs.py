@@ -1,7 +1,8 @@
 """The four places a job can be in: Hot, Archive, DLQ, Trash. A job is in exactly one of them at every instant.
 
-No foreign key, CHECK or trigger on these tables: rows move by DELETE ... OUTPUT INTO on SQL Server, which forbids them.
-Hence plain integers instead of Positive*Field, and text instead of JSONField.
+No foreign key, CHECK or trigger on these tables: moves copy and delete rows in whatever order is quick, and SQL Server
+refuses the OUTPUT of statements on tables with triggers. Hence plain integers instead of Positive*Field, and text
+instead of JSONField.
 """
 
 from __future__ import annotations
