@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .audit import AuditEntry
 from .fleet import Circuit, LeaderLease, Worker
-from .jobs import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash
+from .jobs import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash, PayloadVersion
 from .metrics import HISTOGRAM_BINS, BucketOutcome, MetricBucket
 from .queue import Queue
 
@@ -22,6 +22,7 @@ __all__ = [
     "JobTrash",
     "LeaderLease",
     "MetricBucket",
+    "PayloadVersion",
     "Queue",
     "Worker",
 ]

@@ -14,7 +14,16 @@ from ..job.failures import FailureReason
 from .fields import CharField, KeyField, TextField, ULIDField, UTCDateTimeField
 from .indexes import SparseIndex, SparseUniqueIndex, StatusIndex
 
-__all__ = ["FailureReason", "JobArchive", "JobBase", "JobDLQ", "JobHot", "JobStatus", "JobTrash"]
+__all__ = [
+    "FailureReason",
+    "JobArchive",
+    "JobBase",
+    "JobDLQ",
+    "JobHot",
+    "JobStatus",
+    "JobTrash",
+    "PayloadVersion",
+]
 
 
 class JobStatus(models.IntegerChoices):
@@ -146,16 +155,64 @@ class JobDLQ(JobBase):
 
 
 class JobTrash(JobBase):
-    """A purged or removed row, restorable until it expires."""
+    """A purged or removed row, restorable until it expires: every column that it had, those of other tables NULL."""
 
     came_from = CharField(max_length=10, help_text=_("hot, archive or dlq."))
-    original = TextField(help_text=_("JSON object: the columns that only its first table has."))
     purged_at = UTCDateTimeField()
     purged_by = CharField(max_length=100, null=True)
-    expires_at = UTCDateTimeField(null=True)
+    expires_at = UTCDateTimeField(null=True, help_text=_("When it is deleted for good; empty: never."))
+
+    # of Hot
+    status = models.IntegerField(choices=JobStatus.choices, null=True)
+    heartbeat_at = UTCDateTimeField(null=True)
+    updated_at = UTCDateTimeField(null=True)
+    cancel_requested_at = UTCDateTimeField(null=True)
+    cancel_requested_by = CharField(max_length=100, null=True)
+    progress = models.IntegerField(null=True)
+    progress_message = TextField(null=True)
+
+    # of the Archive
+    finished_at = UTCDateTimeField(null=True)
+    duration_ms = models.BigIntegerField(null=True)
+    wait_ms = models.BigIntegerField(null=True)
+    result = TextField(null=True)
+
+    # of the DLQ
+    failure_reason = models.IntegerField(choices=[(r.value, r.name) for r in FailureReason], null=True)
+    error_type = CharField(max_length=255, null=True)
+    error_details = TextField(null=True)
+    fingerprint = KeyField(max_length=32, null=True)
+    failed_at = UTCDateTimeField(null=True)
+    note = TextField(null=True)
+    assignee = CharField(max_length=150, null=True)
+    acknowledged_at = UTCDateTimeField(null=True)
 
     class Meta:
         db_table = "chokaq_job_trash"
         verbose_name = _("purged job")
         verbose_name_plural = _("purged jobs")
-        indexes = [models.Index(fields=["expires_at", "id"], name="chokaq_trash_expiry")]
+        indexes = [
+            models.Index(fields=["expires_at", "id"], name="chokaq_trash_expiry"),
+            models.Index(fields=["purged_at", "id"], name="chokaq_trash_time"),
+        ]
+
+
+class PayloadVersion(models.Model):
+    """The payload that an edit replaced. It is deleted with its job."""
+
+    pk = models.CompositePrimaryKey("job_id", "revision")
+    job_id = ULIDField()
+    revision = models.IntegerField(help_text=_("The job's revision while it had this payload."))
+    type = KeyField(max_length=255)
+    schema_version = models.IntegerField()
+    payload = TextField()
+    replaced_at = UTCDateTimeField()
+    replaced_by = CharField(max_length=100, null=True)
+
+    class Meta:
+        db_table = "chokaq_payload_version"
+        verbose_name = _("payload version")
+        verbose_name_plural = _("payload versions")
+
+    def __str__(self) -> str:
+        return f"{self.job_id} at revision {self.revision}"

@@ -8,8 +8,8 @@ other operation or hook where that is faster.
 from __future__ import annotations
 
 from .constrained import ClaimStatements
-from .moves import MoveStatements
+from .edits import EditStatements
 
 
-class SQLStorage(ClaimStatements, MoveStatements):
-    """Portable statements: claims under constraints, circuits, fleet, moves and sweeps."""
+class SQLStorage(ClaimStatements, EditStatements):
+    """Portable statements: claims under constraints, circuits, fleet, moves, sweeps, the operator's verbs."""

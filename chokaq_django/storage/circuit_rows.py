@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..models import Circuit
 from .circuits import CircuitState, dump_probes, load_probes
 from .columns import CIRCUIT, names
-from .contract import CircuitReport, CircuitRow
+from .contract import CircuitAct, CircuitReport, CircuitRow
 from .fleet import FleetStatements
 
 _COLUMNS = ("type", "state", "failures", "window_started_at", "opened_at", "open_until", "probes", "probe_successes",
@@ -47,6 +47,25 @@ class CircuitStatements(FleetStatements):
                 self._write_circuit(state)
             rows.append(state.row(now))
         return rows
+
+    def set_circuit(self, type_key: str, act: CircuitAct, by: str | None) -> bool:
+        return self._unit(lambda: self._set_circuit(type_key, act, by))
+
+    def _set_circuit(self, type_key: str, act: CircuitAct, by: str | None) -> bool:
+        found = self._circuit(type_key, lock=True)
+        if found is None and act is CircuitAct.OPEN:
+            self._create_circuit(type_key)
+            found = self._circuit(type_key, lock=True)
+        if found is None:
+            return False
+        state, now = found
+        if not state.force(act, now):
+            return False
+        self._write_circuit(state)
+        self._execute(
+            f"UPDATE {CIRCUIT} SET forced = %s, updated_by = %s WHERE type = %s", [state.forced, by, state.type]
+        )
+        return True
 
     def _circuit(self, type_key: str, *, lock: bool) -> tuple[CircuitState, dt.datetime] | None:
         found = self._read_circuits(*self._among("type", [type_key]), lock=self.LOCK if lock else "",

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 
 from ..models import Circuit
-from .contract import CircuitPolicy, CircuitReport, CircuitRow
+from .contract import CircuitAct, CircuitPolicy, CircuitReport, CircuitRow
 
 FORCED_LOOK = 30.0
 """Seconds after which to look again at a circuit that only an operator closes."""
@@ -39,6 +39,22 @@ class CircuitState:
             reopens_in = max(0.0, (self.open_until - now).total_seconds()) if self.open_until else 0.0
             reopens_in = FORCED_LOOK if self.forced else reopens_in
         return CircuitRow(self.type, self.state, self.failures, reopens_in, self.forced)
+
+    # -- operators ----------------------------------------------------------------------------------------------------
+
+    def force(self, act: CircuitAct, now: dt.datetime) -> bool:
+        """Do what an operator wants; whether anything changed."""
+        if act is CircuitAct.OPEN:
+            if self.state == Circuit.OPEN and self.forced:
+                return False
+            self.state, self.opened_at, self.open_until, self.forced = Circuit.OPEN, now, None, True
+            self.probes, self.probe_successes = {}, 0
+            return True
+        if self.state == Circuit.CLOSED and (act is CircuitAct.CLOSE or not self.failures):
+            return False
+        self._close()
+        self.forced = False
+        return True
 
     # -- executions ---------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ from dataclasses import fields
 
 from django.db.models import Model
 
-from ..models import JobArchive, JobBase, JobDLQ, JobHot
+from ..models import JobArchive, JobBase, JobDLQ, JobHot, JobTrash
 from .contract import ClaimedJob
 
 HOT, ARCHIVE, DLQ, TRASH = "chokaq_job_hot", "chokaq_job_archive", "chokaq_job_dlq", "chokaq_job_trash"
 QUEUE, WORKER, CIRCUIT = "chokaq_queue", "chokaq_worker", "chokaq_circuit"
 LEASE, BUCKET = "chokaq_leader_lease", "chokaq_metric_bucket"
+PAYLOAD_VERSION = "chokaq_payload_version"
 
 
 def columns_of(model: type[Model]) -> tuple[str, ...]:
@@ -23,6 +24,7 @@ def columns_of(model: type[Model]) -> tuple[str, ...]:
 HOT_COLUMNS = columns_of(JobHot)
 ARCHIVE_COLUMNS = columns_of(JobArchive)
 DLQ_COLUMNS = columns_of(JobDLQ)
+TRASH_COLUMNS = columns_of(JobTrash)
 _names = {field.name for field in JobBase._meta.fields}
 BASE_COLUMNS = tuple(column for column in HOT_COLUMNS if column in _names)
 """What a job keeps wherever it is."""

@@ -217,6 +217,45 @@ class BulkResult:
     requested: list[str] = field(default_factory=list)
     refused: list[Conflict] = field(default_factory=list)
 
+    def add(self, part: BulkResult) -> None:
+        """Take in the answer to another part of the same act."""
+        self.applied += part.applied
+        self.requested += part.requested
+        self.refused += part.refused
+
+
+@dataclass(slots=True)
+class Copies(BulkResult):
+    """Answer of :meth:`Storage.run_again`. ``new_ids``: archived job -> the new job."""
+
+    new_ids: dict[str, str] = field(default_factory=dict)
+
+
+AGAIN_HEADER = "chokaq-run-again-of"
+"""Header of a job that was run again: the id of the job it is a copy of."""
+
+
+@dataclass(slots=True)
+class JobEdit:
+    """What an edit changes; None keeps. ``tags`` is the JSON text of a list. ``schema_version`` belongs to the
+    payload."""
+
+    payload: str | None = None
+    schema_version: int | None = None
+    tags: str | None = None
+    priority: int | None = None
+    queue: str | None = None
+    type: str | None = None
+
+
+@dataclass(slots=True)
+class EditResult(BulkResult):
+    """Answer of :meth:`Storage.edit`. ``before``: id -> revision, queue, type, priority, tags and schema_version before
+    the edit, of what applied. ``outdated``: id -> revision, of what was refused for its revision."""
+
+    before: dict[str, dict[str, object]] = field(default_factory=dict)
+    outdated: dict[str, int] = field(default_factory=dict)
+
 
 # -- rescue and fleet --------------------------------------------------------------------------------------------------
 
@@ -308,6 +347,14 @@ class CircuitRow:
     failures: int
     reopens_in: float
     forced: bool
+
+
+class CircuitAct(enum.Enum):
+    """What an operator does to a circuit."""
+
+    OPEN = "open"  # and keep it open until an operator closes it
+    CLOSE = "close"  # an open or half-open one
+    RESET = "reset"  # forget its failures too, whatever its state
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,12 +468,17 @@ class Storage(ABC):
     def trim(
         self, table: str, older_than: float, limit: int, *, reason: int | None = None, but_reasons: Collection[int] = ()
     ) -> int:
-        """Delete up to ``limit`` rows of "archive" or "dlq" finished more than ``older_than`` seconds ago; how many."""
+        """Delete up to ``limit`` rows of "archive" or "dlq" finished more than ``older_than`` seconds ago, with their
+        earlier payloads; how many."""
 
     @abstractmethod
     def trim_buckets(self, older_than: float, limit: int) -> int:
         """Delete metric buckets of more than ``older_than`` seconds ago, oldest first, about ``limit`` rows in whole
         ticks; how many."""
+
+    @abstractmethod
+    def expire_trash(self, limit: int) -> int:
+        """Delete up to ``limit`` rows of the Trash whose time has come, with their earlier payloads; how many."""
 
     # fleet ----------------------------------------------------------------------------------------------------------
 
@@ -465,6 +517,10 @@ class Storage(ABC):
         """Count failures, open, close after enough successful probes, reopen after a failed one; the rows after it."""
 
     @abstractmethod
+    def set_circuit(self, type_key: str, act: CircuitAct, by: str | None) -> bool:
+        """Open, close or reset the circuit of a type; whether that changed anything. See :class:`CircuitAct`."""
+
+    @abstractmethod
     def cancel(self, ids: Sequence[str], by: str | None) -> BulkResult:
         """Pending, Fetched, Awaiting -> DLQ Cancelled; Processing -> a request for its worker."""
 
@@ -481,7 +537,32 @@ class Storage(ABC):
         on_key_conflict: str = "skip",
     ) -> BulkResult:
         """DLQ -> Hot, Pending: attempt 0, generation + 1, due now, deadline cleared of its passed instant; the claim
-        number stays. ``on_key_conflict``: "skip" refuses with the holder's id, "drop" clears the key."""
+        number stays. ``on_key_conflict``: "skip" refuses with the holder's id, "drop" clears the key. A payload that is
+        replaced is kept as a version."""
+
+    @abstractmethod
+    def remove(self, ids: Sequence[str], by: str | None, ttl: float | None) -> BulkResult:
+        """Pending, Fetched (given back first) and Awaiting -> Trash, to expire ``ttl`` seconds from now, None: never.
+        Running jobs are refused."""
+
+    @abstractmethod
+    def purge(self, ids: Sequence[str], by: str | None, ttl: float | None) -> BulkResult:
+        """DLQ or Archive -> Trash, to expire ``ttl`` seconds from now, None: never."""
+
+    @abstractmethod
+    def restore(self, ids: Sequence[str], *, on_key_conflict: str = "skip") -> BulkResult:
+        """Trash -> where it came from, identical in every column (so nothing in the row says who did it). What goes
+        back to Hot is subject to ``on_key_conflict``, as in :meth:`resurrect`."""
+
+    @abstractmethod
+    def run_again(self, ids: Sequence[str], by: str | None, *, on_key_conflict: str = "skip") -> Copies:
+        """Enqueue archived jobs once more as new jobs, due now, whose header AGAIN_HEADER names the old one. A deadline
+        that has passed is left out; ``on_key_conflict`` as in :meth:`resurrect`."""
+
+    @abstractmethod
+    def edit(self, revisions: Mapping[str, int | None], by: str | None, changes: JobEdit) -> EditResult:
+        """Change Pending or DLQ rows; each counts a revision. ``revisions``: id -> the revision that the row must have,
+        None: whichever it has. A payload that is replaced is kept as a version."""
 
     @abstractmethod
     def now(self) -> dt.datetime:

@@ -1,15 +1,26 @@
-"""Jobs on their way to and from the DLQ outside of an execution: cancel, resurrect, rescue, expire; and trimming."""
+"""Jobs on their way to the DLQ outside of an execution: cancel, rescue, expire; and trimming."""
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ..job.failures import FailureReason, fingerprint
 from .buckets import Tally
-from .columns import ARCHIVE, BASE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, HOT_COLUMNS, names, select
+from .columns import (
+    ARCHIVE,
+    BASE_COLUMNS,
+    BUCKET,
+    DLQ,
+    DLQ_COLUMNS,
+    HOT,
+    PAYLOAD_VERSION,
+    TRASH,
+    names,
+    select,
+)
 from .contract import Applied, BulkResult, Conflict, LiveRow, RescueAction, StorageError
 from .engine import Engine, Row, chunks
 from .text import storable
@@ -20,6 +31,14 @@ _LIVE = (
     "id", "claim_number", "status", "worker_id", "queue", "type", "attempt", "max_attempts", "crash_count",
     "attempt_log", "started_at", "heartbeat_at", "updated_at", "cancel_requested_at", "cancel_requested_by",
 )  # fmt: skip
+PLACES = {"hot": HOT, "archive": ARCHIVE, "dlq": DLQ, "trash": TRASH}
+_WHERE_IT_IS = {
+    "hot": "The job is active.",
+    "archive": "The job has already succeeded.",
+    "dlq": "The job is already dead.",
+    "trash": "The job is in the Trash.",
+    None: "There is no such job.",
+}
 _FINISHED = {"archive": (ARCHIVE, "finished_at"), "dlq": (DLQ, "failed_at")}
 
 
@@ -90,24 +109,17 @@ class MoveStatements(Engine):
     # -- cancel -------------------------------------------------------------------------------------------------------
 
     def cancel(self, ids: Sequence[str], by: str | None) -> BulkResult:
+        return self._by_chunks(ids, lambda part: self._cancel(part, by))
+
+    def _by_chunks(self, ids: Sequence[str], work: Callable[[Sequence[str]], BulkResult]) -> BulkResult:
+        """``work`` on chunks of the ids, each id once, a transaction for each; the answers together."""
         answer = BulkResult()
         for part in chunks(list(dict.fromkeys(ids))):
-            done = self._unit(lambda part=part: self._cancel(part, by))  # type: ignore[misc]
-            answer.applied += done.applied
-            answer.requested += done.requested
-            answer.refused += done.refused
+            answer.add(self._unit(lambda part=part: work(part)))  # type: ignore[misc]
         return answer
 
     def _cancel(self, ids: Sequence[str], by: str | None) -> BulkResult:
-        among, params = self._among("id", ids)
-        rows = {
-            row[0]: row
-            for row in self._query(
-                f"SELECT id, status, queue, type FROM {self._by_key(HOT)} {self.HINT} WHERE {among} "
-                f"ORDER BY id {self.LOCK}",
-                params,
-            )
-        }
+        rows = self._locked(HOT, ("status", "queue", "type"), ids)
         answer = BulkResult()
         burials = []
         group = fingerprint(FailureReason.CANCELLED, None)
@@ -115,12 +127,13 @@ class MoveStatements(Engine):
             row = rows.get(job_id)
             if row is None:
                 continue
-            if row[1] == PROCESSING:
+            status, queue, type_key = row
+            if status == PROCESSING:
                 answer.requested.append(job_id)
             else:
                 answer.applied.append(job_id)
                 burials.append(
-                    Burial(job_id, row[2], row[3], FailureReason.CANCELLED, fingerprint=group, modified_by=by)
+                    Burial(job_id, queue, type_key, FailureReason.CANCELLED, fingerprint=group, modified_by=by)
                 )
         if burials:
             self._bury(burials)
@@ -134,107 +147,22 @@ class MoveStatements(Engine):
         answer.refused = self._why_absent([job_id for job_id in ids if job_id not in rows])
         return answer
 
+    def _locked(self, table: str, columns: Sequence[str], ids: Sequence[str]) -> dict[str, Row]:
+        """These columns of the rows that are in the table, by id; locked in the order of their ids."""
+        if not ids:
+            return {}
+        among, params = self._among("id", ids)
+        sql = f"SELECT id, {names(columns)} FROM {self._by_key(table)} {self.HINT} WHERE {among} ORDER BY id {self.LOCK}"
+        return {row[0]: row[1:] for row in self._query(sql, params)}
+
     def _why_absent(self, ids: Sequence[str]) -> list[Conflict]:
-        """For ids that are not in Hot: the reason for people."""
+        """For ids that are not where a verb looks for them: where they are, for people."""
         if not ids:
             return []
         among, params = self._among("id", ids)
-        archived = {row[0] for row in self._query(f"SELECT id FROM {ARCHIVE} WHERE {among}", params)}
-        dead = {row[0] for row in self._query(f"SELECT id FROM {DLQ} WHERE {among}", params)}
-
-        def why(job_id: str) -> str:
-            if job_id in archived:
-                return "The job has already succeeded."
-            return "The job is already dead." if job_id in dead else "There is no such job."
-
-        return [Conflict(job_id, why(job_id)) for job_id in ids]
-
-    # -- resurrect ----------------------------------------------------------------------------------------------------
-
-    def resurrect(self, ids: Sequence[str], by: str | None, *, payload: str | None = None, tags: str | None = None,
-                  priority: int | None = None, schema_version: int | None = None,
-                  on_key_conflict: str = "skip") -> BulkResult:  # fmt: skip
-        if on_key_conflict not in ("skip", "drop"):
-            raise ValueError(f"on_key_conflict must be 'skip' or 'drop', not {on_key_conflict!r}")
-        given = {"payload": payload, "tags": tags, "priority": priority, "schema_version": schema_version}
-        edits: dict[str, object] = {column: value for column, value in given.items() if value is not None}
-        answer = BulkResult()
-        for part in chunks(list(dict.fromkeys(ids))):
-            done = self._unit(lambda part=part: self._resurrect(part, by, edits, on_key_conflict == "drop"))  # type: ignore[misc]
-            answer.applied += done.applied
-            answer.refused += done.refused
-        return answer
-
-    def _resurrect(self, ids: Sequence[str], by: str | None, edits: dict[str, object], drop_key: bool) -> BulkResult:
-        among, params = self._among("id", ids)
-        dead = {
-            row[0]: (row[1], row[2])
-            for row in self._query(
-                f"SELECT id, queue, idempotency_key FROM {self._by_key(DLQ)} {self.HINT} WHERE {among} "
-                f"ORDER BY id {self.LOCK}",
-                params,
-            )
-        }
-        found = [job_id for job_id in ids if job_id in dead]
-        alive = self._insert_resurrected(found, by, edits, keep_key=True)
-        if drop_key and len(alive) < len(found):
-            rest = [job_id for job_id in found if job_id not in alive]
-            alive |= self._insert_resurrected(rest, by, edits, keep_key=False)
-        if alive:
-            self._delete(DLQ, sorted(alive))
-            self._announce(sorted({dead[job_id][0] for job_id in alive}))
-        answer = BulkResult(applied=[job_id for job_id in found if job_id in alive])
-        answer.refused = self._key_held({job_id: dead[job_id][1] for job_id in found if job_id not in alive})
-        answer.refused += self._why_not_dead([job_id for job_id in ids if job_id not in dead])
-        return answer
-
-    def _insert_resurrected(
-        self, ids: Sequence[str], by: str | None, edits: dict[str, object], *, keep_key: bool
-    ) -> set[str]:
-        """Copy DLQ rows to Hot, but those whose key an active job holds; the ids that are in Hot now."""
-        if not ids:
-            return set()
-        changed = {
-            "attempt": "0", "crash_count": "0", "snooze_count": "0", "generation": "generation + 1",
-            "worker_id": "NULL", "started_at": "NULL", "run_at": self.NOW, "due_at": self.NOW,
-            "deadline_at": f"CASE WHEN deadline_at > {self.NOW} THEN deadline_at END",
-            "modified_by": "%s", "status": "0", "heartbeat_at": "NULL", "updated_at": self.NOW,
-            "cancel_requested_at": "NULL", "cancel_requested_by": "NULL", "progress": "NULL",
-            "progress_message": "NULL",
-        }  # fmt: skip
-        if edits:
-            changed["revision"] = "revision + 1"
-            changed |= dict.fromkeys(edits, "%s")
-        if not keep_key:
-            changed["idempotency_key"] = "NULL"
-        given = {"modified_by": by, **edits}
-        params = [given[column] for column in HOT_COLUMNS if column in given]
-        among, id_params = self._among("id", ids)
-        first, last = self.INSERT_IGNORE
-        self._execute(
-            f"{first} {HOT} ({names(HOT_COLUMNS)}) SELECT {select(HOT_COLUMNS, changed)} FROM {DLQ} "
-            f"WHERE {among} ORDER BY id {last}",
-            [*params, *id_params],
-        )
-        return {row[0] for row in self._query(f"SELECT id FROM {HOT} WHERE {among}", id_params)}
-
-    def _key_held(self, keys: dict[str, str]) -> list[Conflict]:
-        if not keys:
-            return []
-        among, params = self._among("idempotency_key", sorted(set(keys.values())))
-        holders: dict[str, str] = dict(self._query(f"SELECT idempotency_key, id FROM {HOT} WHERE {among}", params))
-        return [
-            Conflict(job_id, f"Its idempotency key is held by the active job {holders.get(key, '(just finished)')}.")
-            for job_id, key in keys.items()
-        ]
-
-    def _why_not_dead(self, ids: Sequence[str]) -> list[Conflict]:
-        if not ids:
-            return []
-        among, params = self._among("id", ids)
-        active = {row[0] for row in self._query(f"SELECT id FROM {HOT} WHERE {among}", params)}
-        absent = {conflict.id: conflict for conflict in self._why_absent([i for i in ids if i not in active])}
-        return [absent.get(job_id) or Conflict(job_id, "The job is active, not dead.") for job_id in ids]
+        looks = [f"SELECT id, '{place}' FROM {table} WHERE {among}" for place, table in PLACES.items()]
+        found: dict[str | None, str] = dict(self._query(" UNION ALL ".join(looks), params * len(looks)))
+        return [Conflict(job_id, _WHERE_IT_IS[found.get(job_id)]) for job_id in ids]
 
     # -- rescue -------------------------------------------------------------------------------------------------------
 
@@ -329,16 +257,21 @@ class MoveStatements(Engine):
         if but_reasons:
             conditions.append(f"failure_reason NOT IN ({', '.join(str(int(r)) for r in sorted(but_reasons))})")
         oldest = (
-            f"SELECT id FROM {name} {self.HINT_SKIP} WHERE {' AND '.join(conditions)} "
+            f"SELECT id, revision FROM {name} {self.HINT_SKIP} WHERE {' AND '.join(conditions)} "
             f"ORDER BY {finished} {self.LIMIT} {self.LOCK_SKIP}"
         )
         return self._unit(lambda: self._trim(name, oldest, [*params, limit]))
 
     def _trim(self, table: str, oldest: str, params: Sequence[object]) -> int:
-        ids = [row[0] for row in self._query(oldest, params)]
-        for part in chunks(ids):
-            self._delete(table, part)
-        return len(ids)
+        """Delete the rows that ``oldest`` finds (id, revision), and their earlier payloads."""
+        rows = self._query(oldest, params)
+        for part in chunks(rows):
+            self._delete(table, [job_id for job_id, _ in part])
+            edited = [job_id for job_id, revision in part if revision]
+            if edited:
+                among, id_params = self._among("job_id", edited)
+                self._execute(f"DELETE FROM {PAYLOAD_VERSION} WHERE {among}", id_params)
+        return len(rows)
 
     def trim_buckets(self, older_than: float, limit: int) -> int:
         old = f"SELECT at FROM {BUCKET} WHERE at <= {self._after()} ORDER BY at {self.LIMIT}"

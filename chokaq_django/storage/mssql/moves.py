@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ..columns import BUCKET, DLQ, HOT, HOT_COLUMNS
+from ..columns import BUCKET, DLQ, HOT, HOT_COLUMNS, names, select
 from ..contract import LiveRow
 from ..moves import _LIVE
 from .session import MSSQLSession
@@ -105,6 +105,31 @@ class MSSQLMoves(MSSQLSession):
         given = {name: edits.get(name) for name in ("payload", "tags", "priority", "schema_version")}
         rows = self._inside(RESURRECT[keep_key], ids=as_json(list(ids)), by=by, edited=int(bool(edits)), **given)[-1]
         return {job_id for (job_id,) in rows}
+
+    def _into_hot(
+        self, source: str, ids: Sequence[str], changed: Mapping[str, str], given: Mapping[str, object], *,
+        keep_key: bool,
+    ) -> None:  # fmt: skip
+        params = [given[column] for column in HOT_COLUMNS if column in given]
+        among, id_params = self._among("d.id", list(ids))
+        free, key_params = "", list[object]()
+        if keep_key:
+            others, key_params = self._among("c.id", list(ids))
+            free = f"""
+AND (d.idempotency_key IS NULL OR (
+    NOT EXISTS (
+        SELECT 1 FROM {source} AS c
+        WHERE {others} AND c.idempotency_key = d.idempotency_key AND c.id < d.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+        WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL)))"""
+        else:
+            changed = {**changed, "idempotency_key": "NULL"}
+        self._execute(
+            f"INSERT INTO {HOT} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')} FROM {source} AS d\n"
+            f"WHERE {among}{free}",
+            [*params, *id_params, *key_params],
+        )
 
     def live_rows(self) -> list[LiveRow]:
         return [self._live_row(row) for row in self._single(lambda: self._query(LIVE_ROWS))]

@@ -11,7 +11,7 @@ of an old snapshot (REPEATABLE READ), it comes after the error and locks.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from django.db import IntegrityError
@@ -93,7 +93,7 @@ def _values(row: NewJob) -> dict[str, Any]:
 
 
 class EnqueueStatements(MySQLSession):
-    """Inserting jobs: new ones, and dead ones that come back."""
+    """Inserting jobs: new ones, and old ones that come back."""
 
     INSERT_IGNORE = ("INSERT INTO", "")
     """A plain INSERT: which rows to leave out is known before, or learned from the error."""
@@ -239,27 +239,30 @@ class EnqueueStatements(MySQLSession):
             self._insert_table(sql, same, table[:half], values[:half])
             self._insert_table(sql, same, table[half:], values[half:])
 
-    # -- dead jobs ----------------------------------------------------------------------------------------------------
+    # -- jobs that come back -------------------------------------------------------------------------------------------
 
-    def _insert_resurrected(
-        self, ids: Sequence[str], by: str | None, edits: dict[str, object], *, keep_key: bool
-    ) -> set[str]:
+    def _into_hot(
+        self, source: str, ids: Sequence[str], changed: Mapping[str, str], given: Mapping[str, object], *,
+        keep_key: bool,
+    ) -> None:  # fmt: skip
         for _ in range(TRIES):
-            free = self._keys_free(ids) if keep_key else ids
+            free = self._keys_free(source, ids) if keep_key else ids
+            if not free:
+                return
             try:
-                return super()._insert_resurrected(free, by, edits, keep_key=keep_key)
+                super()._into_hot(source, free, changed, given, keep_key=keep_key)
             except IntegrityError as error:
                 if not keep_key or not is_duplicate(error):
                     raise
-        raise StorageError("the idempotency keys of the dead jobs are taken and freed too fast to say by whom")
+            else:
+                return
+        raise StorageError("the idempotency keys of these jobs are taken and freed too fast to say by whom")
 
-    def _keys_free(self, ids: Sequence[str]) -> list[str]:
-        """The DLQ rows, locked by this transaction, that have no key or one that nobody holds; one row for each key."""
-        if not ids:
-            return []
+    def _keys_free(self, source: str, ids: Sequence[str]) -> list[str]:
+        """Rows, locked by this transaction, that have no key or one that nobody holds; one row for each key."""
         among, params = self._among("id", ids)
         lock = "" if self._reads_committed else " LOCK IN SHARE MODE"
-        rows = self._query(f"SELECT id, idempotency_key FROM {DLQ} WHERE {among} ORDER BY id{lock}", params)
+        rows = self._query(f"SELECT id, idempotency_key FROM {source} WHERE {among} ORDER BY id{lock}", params)
         taken: set[str] = set(self._holders({key for _, key in rows if key is not None}))
         free = []
         for job_id, key in rows:
