@@ -198,6 +198,7 @@ SECTIONS: Mapping[str, tuple[type[Any], Mapping[str, Check]]] = {
             "ARCHIVE": _optional(to_seconds),
             "DLQ": _optional(to_seconds),
             "DLQ_BY_REASON": _by_reason,
+            "TRASH": _optional(to_seconds),
             "BUCKETS": _optional(to_seconds),
         },
     ),

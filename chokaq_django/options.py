@@ -97,6 +97,8 @@ class RetentionOptions:
     dlq_by_reason: Mapping[FailureReason, float | None] = field(
         default_factory=lambda: MappingProxyType({FailureReason.EXPIRED: 7 * DAY})
     )
+    trash: float | None = 7 * DAY
+    """Counted from the purge: what was purged before keeps the time that it was given."""
     buckets: float | None = 30 * DAY
 
 

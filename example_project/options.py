@@ -84,6 +84,7 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
             "ARCHIVE": optional(env.float),
             "DLQ": optional(env.float),
             "DLQ_BY_REASON": env.json,
+            "TRASH": optional(env.float),
             "BUCKETS": optional(env.float),
         },
         "HEALTH": {

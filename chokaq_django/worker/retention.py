@@ -1,4 +1,4 @@
-"""Trims Archive, DLQ and metric buckets by the RETENTION setting, in small chunks, by one worker in the fleet."""
+"""Trims Archive, DLQ, Trash and metric buckets by RETENTION, in small chunks, by one worker in the fleet."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class Retention(Service):
                 self._chunks("dlq", partial(storage.trim, "dlq", age, reason=reason))
         if retention.dlq is not None:
             self._chunks("dlq", partial(storage.trim, "dlq", retention.dlq, but_reasons=tuple(own)))
+        # Each row of the Trash says itself when its time has come, whatever the setting says now.
+        self._chunks("trash", storage.expire_trash)
         if retention.buckets is not None:
             self._chunks("buckets", partial(storage.trim_buckets, retention.buckets))
 
