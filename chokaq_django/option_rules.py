@@ -28,7 +28,7 @@ from .options import (
     WorkerOptions,
 )
 
-__all__ = ["NEXJOB", "QUEUE", "SECTIONS", "TOP", "Check"]
+__all__ = ["NEXJOB", "QUEUE", "SECTIONS", "TOP", "Check", "clean_window"]
 
 Check = Callable[[Any], Any]
 
@@ -112,7 +112,8 @@ def _by_reason(value: object) -> Mapping[FailureReason, float | None]:
 _WINDOW = re.compile(r"(\d{1,2}:\d{2})\s*-\s*(\d{1,2}:\d{2})\s+(\S+)")
 
 
-def _window(value: object) -> Window:
+def clean_window(value: object) -> Window:
+    """A window as the setting says it: ``22:00-06:00 Europe/Berlin``; ``ValueError`` for anything else."""
     match = _WINDOW.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"must be text such as '22:00-06:00 Europe/Berlin', got {value!r}")
@@ -215,7 +216,7 @@ QUEUE: Mapping[str, Check] = {
     "MAX_WORKERS": _optional(positive_int),
     "EXECUTION_TIMEOUT": _optional(to_seconds),
     "ZOMBIE_TIMEOUT": _optional(to_seconds),
-    "WINDOW": _optional(_window),
+    "WINDOW": _optional(clean_window),
 }
 TOP: Mapping[str, Check] = {
     "DATABASE": _alias,

@@ -189,7 +189,8 @@ def job_document(job: JobView) -> dict[str, Any]:
 def _show(call: Call, job: JobView, now: dt.datetime, reasons: list[str]) -> None:
     console, full = call.console, call.options["full"]
     status = job.status.name.lower() if isinstance(job.status, JobStatus) else str(job.status)
-    where = {Location.HOT: "active", Location.ARCHIVE: "archive", Location.DLQ: "DLQ"}[job.location]
+    places = {Location.HOT: "active", Location.ARCHIVE: "archive", Location.DLQ: "DLQ", Location.TRASH: "Trash"}
+    where = places[job.location]
     console.paragraph(f"{job.type}  {job.id}", "head")
     if isinstance(job.status, JobStatus):
         console.line(f"{status} ({where})", TONES.get(job.status, ""))

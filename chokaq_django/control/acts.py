@@ -26,7 +26,6 @@ __all__ = [
     "authorised",
     "clean_id",
     "log_act",
-    "merge",
     "on_jobs",
 ]
 
@@ -104,26 +103,24 @@ def on_jobs(
     alias: str,
     actor: str,
     reason: str,
-    details: Mapping[str, Any],
+    details: Mapping[str, Any] | Callable[[str], Mapping[str, Any]],
 ) -> BulkResult:
-    """``act`` on the ids chunk by chunk, each with its audit entries in one transaction."""
+    """``act`` on the ids chunk by chunk, each with its audit entries in one transaction.
+
+    ``details``: of all entries, or a function that gives them for an id after the act.
+    """
+    details_of = details if callable(details) else lambda job_id: details
     answer = BulkResult()
     clean = _clean_ids(ids, answer)
     for start in range(0, len(clean), CHUNK):
         with act_transaction(alias):
             part = act(clean[start : start + CHUNK])
-            targets = dict.fromkeys(part.applied, details)
-            targets |= {job_id: {**details, "outcome": "requested"} for job_id in part.requested}
+            targets: dict[str, Mapping[str, Any]] = {job_id: details_of(job_id) for job_id in part.applied}
+            targets |= {job_id: {**details_of(job_id), "outcome": "requested"} for job_id in part.requested}
             audit(alias, action, targets, actor, reason)
-        merge(answer, part)
+        answer.add(part)
     log_act(action, actor, answer)
     return answer
-
-
-def merge(answer: BulkResult, part: BulkResult) -> None:
-    answer.applied += part.applied
-    answer.requested += part.requested
-    answer.refused += part.refused
 
 
 def audit(alias: str, action: str, targets: Mapping[str, Mapping[str, Any]], actor: str, reason: str) -> None:
@@ -139,7 +136,7 @@ def audit(alias: str, action: str, targets: Mapping[str, Mapping[str, Any]], act
             action=action,
             target=target,
             reason=why,
-            details=json.dumps(details, ensure_ascii=False),
+            details=json.dumps(details, ensure_ascii=False, default=str),  # times as ISO text
         )
         for target, details in targets.items()
     )

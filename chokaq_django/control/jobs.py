@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from django.db import transaction
 
 from .. import wake
 from ..conf import get_options
-from ..job.codec import decode, encode
 from ..job.envelope import clean_priority, clean_tags
 from ..job.failures import PayloadError
-from ..job.registry import registry
 from ..models import JobDLQ
 from ..storage import BulkResult, Conflict, get_storage
-from .acts import PERSON_LIMIT, Operator, authorised, clean_id, merge, on_jobs
+from .acts import PERSON_LIMIT, Operator, authorised, clean_id, on_jobs
+from .payloads import check_payload, fitting
 from .view import JobView, find_job
 
 __all__ = ["cancel", "get", "resurrect"]
@@ -61,8 +59,8 @@ def resurrect(
     actor = authorised(by, "resurrect", *(() if payload is None else ("edit_payload",)))
     if on_key_conflict not in ("skip", "drop"):
         raise ValueError(f"on_key_conflict must be 'skip' or 'drop', got {on_key_conflict!r}")
-    if payload is not None and not isinstance(payload, str | Mapping):
-        registry.for_class(type(payload))
+    if payload is not None:
+        check_payload(payload)
     alias = get_options().database
     new_tags = None if tags is None else clean_tags(tags)
     new_priority = None if priority is None else clean_priority(priority)
@@ -85,10 +83,10 @@ def resurrect(
         answer = BulkResult()
         for key, group in _by_type(alias, chunk, answer).items():
             try:
-                part = revive(group, *_fitting(key, payload))
+                part = revive(group, *fitting(key, payload))
             except PayloadError as error:
                 part = BulkResult(refused=[Conflict(job_id, f"The payload does not fit: {error}") for job_id in group])
-            merge(answer, part)
+            answer.add(part)
         return answer
 
     edits = {"payload": payload is not None or None, "tags": new_tags, "priority": new_priority}
@@ -106,27 +104,3 @@ def _by_type(alias: str, ids: list[str], answer: BulkResult) -> dict[str, list[s
         else:
             answer.refused.append(Conflict(job_id, "There is no dead job with this id."))
     return groups
-
-
-def _fitting(key: str, payload: object) -> tuple[str, int]:
-    """Payload text for the type ``key`` and its schema version; ``PayloadError`` when the payload does not fit it."""
-    job_type = registry.get(key)
-    if job_type is None:
-        raise PayloadError("$", f"no code here knows the type {key!r}, so nothing can check a payload for it")
-    if isinstance(payload, str | Mapping):
-        record = decode(job_type, _json_text(payload), job_type.schema_version)
-    else:
-        record = payload
-        given = registry.for_class(type(payload))
-        if given is not job_type:
-            raise PayloadError("$", f"it is a {given.key}, the job is a {key}")
-    return encode(job_type, record), job_type.schema_version
-
-
-def _json_text(payload: str | Mapping[Any, Any]) -> str:
-    if isinstance(payload, str):
-        return payload
-    try:
-        return json.dumps(payload, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise PayloadError("$", f"not JSON: {error}") from None

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from django.db.models import Value
 
 from ..job.attempts import read_attempts
-from ..models import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus
+from ..models import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash
 
-__all__ = ["JobView", "Location", "dead_status", "find_job", "known"]
+__all__ = ["MODELS", "JobView", "Location", "dead_status", "find_job", "known", "status_of"]
 
 T = TypeVar("T", list[Any], dict[str, Any])
 V = TypeVar("V", bound=enum.Enum)
@@ -26,12 +26,14 @@ class Location(enum.StrEnum):
     HOT = "hot"
     ARCHIVE = "archive"
     DLQ = "dlq"
+    TRASH = "trash"
 
 
-_MODELS: dict[Location, type[JobBase]] = {
+MODELS: dict[Location, type[JobBase]] = {
     Location.HOT: JobHot,
     Location.ARCHIVE: JobArchive,
     Location.DLQ: JobDLQ,
+    Location.TRASH: JobTrash,
 }
 
 
@@ -96,6 +98,12 @@ class JobView:
     assignee: str | None = None
     acknowledged_at: dt.datetime | None = None
 
+    # in the Trash, beside what the job had where it came from
+    came_from: str | None = None
+    purged_at: dt.datetime | None = None
+    purged_by: str | None = None
+    expires_at: dt.datetime | None = None
+
 
 _PARSED = ("location", "status", "tags", "headers", "attempts", "failure_reason")
 _PLAIN = tuple(field.name for field in fields(JobView) if field.name not in _PARSED)
@@ -122,7 +130,7 @@ def find_job(job_id: str, alias: str) -> JobView | None:
     """The job ``job_id`` in the database ``alias``; None when it is in none of the tables."""
     # One statement says where it is: a look into one table after the other would miss a job that moves meanwhile.
     while (location := _locate(job_id, alias)) is not None:
-        row = _MODELS[location]._default_manager.using(alias).filter(pk=job_id).first()
+        row = MODELS[location]._default_manager.using(alias).filter(pk=job_id).first()
         if row is not None:
             return _view(row, location)
     return None
@@ -131,7 +139,7 @@ def find_job(job_id: str, alias: str) -> JobView | None:
 def _locate(job_id: str, alias: str) -> Location | None:
     first, *others = [
         model._default_manager.using(alias).filter(pk=job_id).annotate(place=Value(str(location))).values_list("place")
-        for location, model in _MODELS.items()
+        for location, model in MODELS.items()
     ]
     places = list(first.union(*others, all=True))
     return Location(places[0][0]) if places else None
@@ -142,7 +150,7 @@ def _view(row: JobBase, location: Location) -> JobView:
     plain: dict[str, Any] = {name: getattr(row, name, None) for name in _PLAIN}
     return JobView(
         location=location,
-        status=_status(row),
+        status=status_of(row),
         tags=tuple(str(tag) for tag in _parsed(row.tags, list)),
         headers=_parsed(row.headers, dict),
         attempts=tuple(read_attempts(row.attempt_log)),
@@ -151,10 +159,13 @@ def _view(row: JobBase, location: Location) -> JobView:
     )
 
 
-def _status(row: JobBase) -> JobStatus | int:
-    if isinstance(row, JobDLQ):
+def status_of(row: JobBase) -> JobStatus | int:
+    """In the Trash: the status that it had."""
+    if isinstance(row, JobDLQ | JobTrash) and row.failure_reason is not None:
         return dead_status(row.failure_reason)
-    return known(JobStatus, row.status) if isinstance(row, JobHot) else JobStatus.SUCCEEDED
+    if isinstance(row, JobHot | JobTrash) and row.status is not None:
+        return known(JobStatus, row.status)
+    return JobStatus.SUCCEEDED
 
 
 def _parsed(text: str, kind: type[T]) -> T:

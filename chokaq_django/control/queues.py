@@ -1,4 +1,4 @@
-"""Verbs on queues and workers."""
+"""Verbs on queues."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from ..conf import get_options
 from ..job.definition import UNSET, Unset
 from ..job.durations import Duration, to_seconds
 from ..job.envelope import EnvelopeError, clean_key, clean_queue
-from ..models import Queue, Worker
+from ..models import Queue
+from ..option_rules import clean_window
+from ..options import Window
 from ..storage import BulkResult, Conflict, get_storage
 from ..storage.contract import QueueRow
 from .acts import PERSON_LIMIT, Operator, act_transaction, audit, authorised, log_act
 
-__all__ = ["clean_limits", "pause_queue", "resume_queue", "set_queue", "stop_worker"]
+__all__ = ["clean_limits", "hide_queue", "pause_queue", "resume_queue", "set_queue", "show_queue"]
 
 MOST_WORKERS = 1_000_000
 LONGEST_TIMEOUT = 366 * 86_400
@@ -34,6 +36,19 @@ def resume_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResu
     return _change_queue("resume_queue", name, {"is_paused": False}, by, reason, "The queue is not paused.")
 
 
+def hide_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
+    """Stop claiming from the queue, and leave it out where open queues are shown: it is out of use.
+
+    Needs ``chokaq.operate``.
+    """
+    return _change_queue("hide_queue", name, {"is_active": False}, by, reason, "The queue is hidden already.")
+
+
+def show_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
+    """Take a hidden queue into use again. Needs ``chokaq.operate``."""
+    return _change_queue("show_queue", name, {"is_active": True}, by, reason, "The queue is not hidden.")
+
+
 def set_queue(
     name: str,
     *,
@@ -42,16 +57,22 @@ def set_queue(
     max_workers: int | Unset | None = UNSET,
     zombie_timeout: Duration | Unset | None = UNSET,
     execution_timeout: Duration | Unset | None = UNSET,
+    window: str | Window | Unset | None = UNSET,
 ) -> BulkResult:
     """Set limits of the queue; None takes a limit off. Needs ``chokaq.operate``.
 
     ``max_workers``: jobs of the queue at once in the whole fleet. ``zombie_timeout``: time without a heartbeat after
     which a running job counts as dead, longer than EXECUTION.HEARTBEAT_MAX. ``execution_timeout``: how long a job may
-    run. ``EnvelopeError`` for a bad value.
+    run. ``window``: when its jobs may start, as text such as ``"22:00-06:00 Europe/Berlin"``. ``EnvelopeError`` for a
+    bad value.
     """
-    changes = clean_limits(max_workers=max_workers, zombie_timeout=zombie_timeout, execution_timeout=execution_timeout)
+    changes: dict[str, Any] = clean_limits(
+        max_workers=max_workers, zombie_timeout=zombie_timeout, execution_timeout=execution_timeout
+    )
+    if window is not UNSET:
+        changes |= _window(window)
     if not changes:
-        raise TypeError("set_queue() needs a limit to set: max_workers, zombie_timeout or execution_timeout")
+        raise TypeError("set_queue() needs a limit to set: max_workers, zombie_timeout, execution_timeout or window")
     return _change_queue("set_queue", name, changes, by, reason, "The queue has these limits already.")
 
 
@@ -102,6 +123,19 @@ def _zombie_timeout(value: Duration) -> float:
     return seconds
 
 
+def _window(value: object) -> dict[str, Any]:
+    """The window's columns."""
+    if value is None:
+        start, end, zone = None, None, None
+    else:
+        text = f"{value.start:%H:%M}-{value.end:%H:%M} {value.zone}" if isinstance(value, Window) else value
+        try:
+            start, end, zone = clean_window(text)
+        except ValueError as error:
+            raise EnvelopeError("window", str(error)) from None
+    return {"window_start": start, "window_end": end, "window_zone": zone}
+
+
 def _change_queue(
     action: str, name: str, changes: dict[str, Any], by: str | Operator, reason: str, unchanged: str
 ) -> BulkResult:
@@ -138,26 +172,3 @@ def _queue_row(alias: str, name: str) -> Queue:
         get_storage(alias).seed_queue(QueueRow(clean, False, True, *limits))
         row = rows.get(pk=clean)
     return row
-
-
-def stop_worker(worker_id: str, *, by: str | Operator, reason: str = "") -> BulkResult:
-    """Ask a worker process to finish its running jobs and exit; it reads this within seconds (``requested``).
-
-    Needs ``chokaq.operate``.
-    """
-    actor = authorised(by, "operate")
-    worker_id = clean_key(worker_id, "worker_id") or ""
-    alias = get_options().database
-    answer = BulkResult()
-    with act_transaction(alias):
-        row = Worker.objects.using(alias).select_for_update().filter(pk=worker_id).first()
-        if row is None:
-            answer.refused.append(Conflict(worker_id, "There is no worker with this id."))
-        elif row.stop_requested:
-            answer.refused.append(Conflict(worker_id, "The worker was asked to stop already."))
-        else:
-            Worker.objects.using(alias).filter(pk=worker_id).update(stop_requested=True)
-            audit(alias, "stop_worker", {worker_id: {"host": row.host, "pid": row.pid}}, actor, reason)
-            answer.requested.append(worker_id)
-    log_act("stop_worker", actor, answer)
-    return answer
