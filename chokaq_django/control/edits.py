@@ -124,7 +124,7 @@ def _fitted(
     for job_id, revision in seen.items():
         row = found.get(job_id)
         if row is None:
-            groups.setdefault((None, None), {})[job_id] = revision  # the storage knows why it cannot be edited
+            answer.refused.append(Conflict(job_id, "There is no waiting or dead job with this id."))
             continue
         key, stored_revision, text, version = row
         try:

@@ -109,6 +109,8 @@ class Fetcher(Service):
         """The claim under way is such a look."""
         self._had: dict[str, dict[bool, float]] = {}
         """Queue -> kind -> when it last had a job of that kind."""
+        self.on_hold = False
+        """An operator wants nothing more to be claimed."""
 
     # -- from other threads --------------------------------------------------------------------------------------------
 
@@ -127,6 +129,12 @@ class Fetcher(Service):
     def slot_freed(self) -> None:
         """A job ended: claim again if there is more and the slots are running dry."""
         if (self._backlog or self._buffer) and self._threads.waiting() <= self._low:
+            self._waker.set()
+
+    def hold(self, on: bool) -> None:
+        """Claim nothing and give the buffer back, or claim again."""
+        if on is not self.on_hold:
+            self.on_hold = on
             self._waker.set()
 
     def buffered(self) -> int:
@@ -152,6 +160,9 @@ class Fetcher(Service):
 
     def _round(self, storage: Storage) -> float:
         """Fill slots and buffer once; seconds to wait, at most, before the next round."""
+        if self.on_hold:
+            self.give_back()
+            return self._options.worker.idle_poll_interval
         if self._buffer:
             self._start_buffered(storage)
         if not self._called and self._silent() and not self._plan.burst and not self._anything(storage):
@@ -374,7 +385,7 @@ class Fetcher(Service):
     # -- shutdown ------------------------------------------------------------------------------------------------------
 
     def give_back(self) -> None:
-        """Release everything in the buffer; after the loop has ended."""
+        """Release everything in the buffer; in the loop, or after it has ended."""
         for job in self._buffer:
             self._released(job.lease, 0.0)
         self._buffer = []

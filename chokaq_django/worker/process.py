@@ -423,7 +423,7 @@ class WorkerProcess:
     def _describe(self) -> WorkerRow:
         return WorkerRow(
             self.id, socket.gethostname(), os.getpid(), __version__, json.dumps(self.plan.queues),
-            self._threads.size, self._loop.size, "draining" if self._draining else "running",
+            self._threads.size, self._loop.size, "draining" if self._draining or self._fetcher.on_hold else "running",
             self._threads.busy() + self._loop.busy(), self._fetcher.buffered(), self.counts.succeeded,
             self.counts.failed, self.counts.retried, self.counts.conflicts, rss_mb(),
         )  # fmt: skip
@@ -433,6 +433,7 @@ class WorkerProcess:
             logger.info("An operator asked worker %s to stop", self.id)
             self.request_stop()
         wanted = orders.desired_concurrency
+        self._fetcher.hold(wanted == 0)
         if wanted is not None and wanted > 0 and wanted != self._threads.size:
             log_event(
                 logger, logging.INFO, Event.WORKER_CAPACITY_CHANGED, "Concurrency goes from %d to %d",

@@ -13,6 +13,7 @@ from django.test import override_settings
 
 from chokaq_django import EnvelopeError, control, wake
 from chokaq_django.models import AuditEntry, Queue, Worker
+from chokaq_django.options import Window
 from chokaq_django.storage import BulkResult
 from tests import factories as make
 
@@ -148,3 +149,69 @@ def test_all_of_it_needs_operate(act: Callable[[Any], BulkResult]) -> None:
     assert not Worker.objects.filter(stop_requested=True).exists()
     assert not AuditEntry.objects.exists()
     assert act(make.operator("operate", username="op")) is not None
+
+
+# -- hidden queues, windows ------------------------------------------------------------------------------------------
+
+
+def test_hide_and_show(woken: list[str], django_capture_on_commit_callbacks: Any) -> None:
+    assert control.hide_queue("mail", by="ada", reason="retired").applied == ["mail"]
+    row = Queue.objects.get()
+    assert (row.is_active, row.is_paused, row.updated_by) == (False, False, "ada")
+    assert control.hide_queue("mail", by="bob").refused[0].reason == "The queue is hidden already."
+    with django_capture_on_commit_callbacks(execute=True):
+        assert control.show_queue("mail", by="bob").applied == ["mail"]
+    assert woken == ["woken"]
+    assert Queue.objects.get().is_active
+    assert control.show_queue("mail", by="bob").refused[0].reason == "The queue is not hidden."
+    entry = AuditEntry.objects.get(action="hide_queue")
+    assert json.loads(entry.details) == {"is_active": {"from": True, "to": False}}
+    for verb in (control.hide_queue, control.show_queue):
+        with pytest.raises(PermissionDenied, match=r"chokaq\.operate"):
+            verb("mail", by=make.operator("cancel", username=verb.__name__))
+
+
+def test_a_window() -> None:
+    control.set_queue("mail", by="ada", window="22:00-6:30 Europe/Berlin")
+    row = Queue.objects.get()
+    assert (row.window_start, row.window_end, row.window_zone) == (dt.time(22), dt.time(6, 30), "Europe/Berlin")
+    assert (
+        control.set_queue("mail", by="ada", window=Window(dt.time(22), dt.time(6, 30), "Europe/Berlin")).applied == []
+    )
+    assert control.set_queue("mail", by="ada", window="22:00-07:00 Europe/Berlin").applied == ["mail"]
+    assert json.loads(AuditEntry.objects.latest("at", "id").details) == {
+        "window_end": {"from": "06:30:00", "to": "07:00:00"}
+    }
+    assert control.set_queue("mail", by="ada", window=None).applied == ["mail"]
+    row.refresh_from_db()
+    assert (row.window_start, row.window_end, row.window_zone) == (None, None, None)
+    for bad in ("always", "22:00-22:00 UTC", "22:00-25:00 UTC", "22:00-23:00 Mars/Base", 5):
+        with pytest.raises(EnvelopeError, match="window must"):
+            control.set_queue("mail", by="ada", window=bad)  # type: ignore[arg-type]
+
+
+# -- concurrency -----------------------------------------------------------------------------------------------------
+
+
+def test_set_concurrency_and_drain() -> None:
+    worker = make.worker(concurrency=10)
+    assert control.set_concurrency(worker.pk, 10, by="ada").refused[0].reason == (
+        "The worker has this concurrency already."
+    )
+    assert control.set_concurrency(worker.pk, 4, by="ada", reason="memory").requested == [worker.pk]
+    assert Worker.objects.get().desired_concurrency == 4
+    assert json.loads(AuditEntry.objects.get().details) == {
+        "host": "web-1", "pid": 4711, "desired_concurrency": {"from": None, "to": 4},
+    }  # fmt: skip
+    assert control.drain_worker(worker.pk, by="ada").requested == [worker.pk]
+    assert Worker.objects.get().desired_concurrency == 0
+    assert control.drain_worker(worker.pk, by="ada").refused[0].reason == "The worker was asked to drain already."
+    assert control.set_concurrency(worker.pk, 10, by="ada").requested == [worker.pk], "back to work"
+    assert AuditEntry.objects.count() == 3
+    for bad in (0, -1, 10_001, True, 2.5, "4", None):
+        with pytest.raises(EnvelopeError, match="concurrency must be"):
+            control.set_concurrency(worker.pk, bad, by="ada")  # type: ignore[arg-type]
+    for answer in (control.set_concurrency("nobody", 3, by="ada"), control.drain_worker("nobody", by="ada")):
+        assert answer.refused[0].reason == "There is no worker with this id."
+    with pytest.raises(PermissionDenied, match=r"chokaq\.operate"):
+        control.drain_worker(worker.pk, by=make.operator("cancel"))
