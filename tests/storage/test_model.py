@@ -1,4 +1,4 @@
-"""The storage against a plain Python model of its three tables, driven in random order with real commits.
+"""The storage against a plain Python model of its four job tables, driven in random order with real commits.
 
 Every step asks the storage and the model for the same thing and compares the answers; after every step the tables must
 be what the model says. Old leases are kept and used again at any time, so that each write is also tried by executions
@@ -24,10 +24,21 @@ from hypothesis.stateful import (
 )
 
 from chokaq_django.job.failures import FailureReason
-from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, MetricBucket, Queue
+from chokaq_django.models import (
+    BucketOutcome,
+    JobArchive,
+    JobBase,
+    JobDLQ,
+    JobHot,
+    JobTrash,
+    MetricBucket,
+    PayloadVersion,
+    Queue,
+)
 from chokaq_django.storage import (
     ClaimRequest,
     Enqueued,
+    JobEdit,
     Lease,
     Outcome,
     OutcomeKind,
@@ -47,6 +58,8 @@ BACK = (OutcomeKind.RETRY, OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED)
 UNSTARTED = (OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD)
 CAP = 2
 LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+PAYLOAD = new_job().payload
+TABLES: dict[str, type[JobBase]] = {"hot": JobHot, "archive": JobArchive, "dlq": JobDLQ, "trash": JobTrash}
 
 numbers = st.integers(0, 10_000)  # picks from what there is, by remainder
 few = st.lists(numbers, min_size=1, max_size=4)
@@ -73,6 +86,14 @@ class Modelled:
     reason: int | None = None
     cancel_by: str | None = None
     late: bool = False
+    revision: int = 0
+    payload: str = PAYLOAD
+    versions: list[str] = field(default_factory=list)
+    """Payloads that edits have replaced."""
+    came_from: str | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    """Every column of the row when it went to the Trash."""
+    expired: bool = False
     run_at: dt.datetime = LONG_AGO
     settled: tuple[int, OutcomeKind, str] | None = None
     """The settle that brought it where it is, while nothing else has happened to it since."""
@@ -89,6 +110,8 @@ class Tables:
     """The model: all jobs ever accepted, every lease ever given, and what the metrics must say."""
 
     jobs: dict[str, Modelled] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    """Expired in the Trash, and deleted for good."""
     leases: list[tuple[str, Lease]] = field(default_factory=list)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter)
     paused: set[str] = field(default_factory=set)
@@ -127,10 +150,22 @@ class StorageMachine(RuleBasedStateMachine):
 
     @initialize()
     def empty(self) -> None:
-        for model in (JobHot, JobArchive, JobDLQ, Queue, MetricBucket):
+        for model in (*TABLES.values(), PayloadVersion, Queue, MetricBucket):
             model._default_manager.all().delete()
         for queue in QUEUES:
             self.private.seed_queue(QueueRow(queue, False, True, None, None, None, None))
+        self._past()
+
+    def _past(self) -> None:
+        """Jobs in every place and state: of a few dozen random steps, most would go into making the first of them."""
+        first, second = WORKERS
+        for kind in (OutcomeKind.SUCCEEDED, OutcomeKind.DEAD):
+            self.enqueue([("a", "x.v1", 0, None, 0.0, None)] * 2 + [("b", "y.v1", 0, "k", 0.0, None)])
+            self.claim(first, ("a", "b"), 3, True, False, (), None)
+            self.what_runs_ends(kind)
+        self.enqueue([("a", "x.v1", 1, "k", 0.0, None), ("b", "x.v1", 1, None, 0.0, 7200.0)] * 3)
+        self.claim(first, ("a",), 1, True, False, (), None)
+        self.claim(second, ("b",), 2, False, False, (), None)
 
     def teardown(self) -> None:
         self.private.close()
@@ -140,6 +175,13 @@ class StorageMachine(RuleBasedStateMachine):
     def pick_jobs(self, picks: list[int]) -> list[Modelled]:
         every = list(self.model.jobs.values())
         return list({every[pick % len(every)].id: every[pick % len(every)] for pick in picks}.values())
+
+    def pick_of(self, picks: list[int], *wanted: str) -> list[Modelled]:
+        """Jobs of these places, and the last pick one of any place."""
+        those = [job for job in self.model.jobs.values() if job.place in wanted]
+        last = self.pick_jobs(picks[-1:])
+        chosen = [those[pick % len(those)] for pick in picks[:-1]] if those else []
+        return list({job.id: job for job in (*chosen, *last)}.values())
 
     def pick_leases(self, picks: list[int]) -> list[tuple[str, Lease]]:
         """Leases of any age, the newest ones more often, each job at most once."""
@@ -301,6 +343,16 @@ class StorageMachine(RuleBasedStateMachine):
                         unsure.add(made.id)
                 assert sure <= applied <= sure | unsure
 
+    @precondition(lambda self: any(job.status == PROCESSING for job in self.model.hot()))
+    @rule(kind=st.sampled_from([OutcomeKind.SUCCEEDED, OutcomeKind.DEAD]))
+    def what_runs_ends(self, kind: OutcomeKind) -> None:
+        """All of it: histories are made, which random leases seldom bring about."""
+        for worker in WORKERS:
+            running = [job for job in self.model.hot() if (job.status, job.worker) == (PROCESSING, worker)]
+            outcomes = [self._outcome(Lease(job.id, job.claim_number), kind, 0.0) for job in running]
+            assert self.storages[worker].settle(worker, outcomes) == {job.id for job in running}
+            assert all(self._settle(worker, made) for made in outcomes)
+
     def _outcome(self, lease: Lease, kind: OutcomeKind, delay: float) -> Outcome:
         job = self.model.jobs.get(lease.id)
         reasons = {OutcomeKind.DEAD: FailureReason.FATAL_ERROR, OutcomeKind.UNSTARTED_DEAD: FailureReason.UNKNOWN_TYPE,
@@ -406,10 +458,144 @@ class StorageMachine(RuleBasedStateMachine):
                 job.settled, job.cancel_by, job.late = None, None, False
                 job.attempt, job.executions, job.crash_count, job.snooze_count = 0, 0, 0, 0
                 job.generation += 1
-                job.priority = job.priority if priority is None else priority
+                if priority is not None:
+                    job.priority = priority
+                    job.revision += 1
         for key in {job.key for job in dead} - {None}:
             assert self.model.holder(key), "somebody holds the key now"
         assert answered <= {job.id for job in dead}
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=few, ttl=st.sampled_from([None, 3600.0]))
+    def remove(self, picks: list[int], ttl: float | None) -> None:
+        jobs = self.pick_of(picks, "hot")
+        rows = self._rows(jobs)
+        result = self.storages[WORKERS[1]].remove([job.id for job in jobs], "ada", ttl)
+        expected = [job for job in jobs if job.place == "hot" and job.status != PROCESSING]
+        assert sorted(result.applied) == sorted(job.id for job in expected)
+        assert sorted(each.id for each in result.refused) == sorted(job.id for job in jobs if job not in expected)
+        for job in expected:
+            job.kept = rows[job.id]
+            if job.status == FETCHED:
+                job.kept |= {"status": PENDING, "worker_id": None}
+                job.back()
+            job.came_from, job.place, job.settled = "hot", "trash", None
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=few, ttl=st.sampled_from([None, 3600.0]))
+    def purge(self, picks: list[int], ttl: float | None) -> None:
+        jobs = self.pick_of(picks, "archive", "dlq")
+        rows = self._rows(jobs)
+        result = self.storages[WORKERS[1]].purge([job.id for job in jobs], "ada", ttl)
+        expected = [job for job in jobs if job.place in ("archive", "dlq")]
+        assert sorted(result.applied) == sorted(job.id for job in expected)
+        assert sorted(each.id for each in result.refused) == sorted(job.id for job in jobs if job not in expected)
+        for job in expected:
+            job.kept, job.came_from, job.place, job.settled = rows[job.id], job.place, "trash", None
+
+    @precondition(lambda self: any(job.place == "trash" for job in self.model.jobs.values()))
+    @rule(picks=few, policy=st.sampled_from(["skip", "drop"]))
+    def restore(self, picks: list[int], policy: str) -> None:
+        """What comes back is as it went, to the last column."""
+        every = [job for job in self.model.jobs.values() if job.place == "trash"]
+        jobs = list({every[pick % len(every)].id: every[pick % len(every)] for pick in picks}.values())
+        held = {job.key for job in jobs if self.model.holder(job.key)}
+        result = self.storages[WORKERS[1]].restore([job.id for job in jobs], on_key_conflict=policy)
+        answered = set(result.applied)
+        assert answered | {each.id for each in result.refused} == {job.id for job in jobs}
+        assert len(result.applied) + len(result.refused) == len(jobs)
+        for job in jobs:
+            if job.came_from != "hot" or job.key is None or policy == "drop":
+                assert job.id in answered
+            elif job.key in held:
+                assert job.id not in answered
+            if job.id not in answered:
+                continue
+            assert job.came_from is not None
+            job.place, job.came_from, job.expired = job.came_from, None, False
+            now = self._rows([job])[job.id]
+            if job.place == "hot" and now["idempotency_key"] != job.key:
+                assert policy == "drop"
+                assert now["idempotency_key"] is None
+                job.key = job.kept["idempotency_key"] = None
+            assert now == job.kept
+        for key in {job.key for job in jobs if job.kept and job.place == "hot"} - {None}:
+            assert self.model.holder(key), "somebody holds the key now"
+
+    def _rows(self, jobs: list[Modelled]) -> dict[str, dict[str, Any]]:
+        """All columns of jobs, where the model has them."""
+        return {
+            job.id: TABLES[job.place]._default_manager.filter(pk=job.id).values().get()
+            for job in jobs
+            if job.id not in self.model.gone
+        }
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=few, behind=st.sampled_from([None, 0, 0, 1]), payload=st.booleans(), priority=st.integers(-1, 1),
+          queue=st.sampled_from([None, *QUEUES]))  # fmt: skip
+    def edit(self, picks: list[int], behind: int | None, payload: bool, priority: int, queue: str | None) -> None:
+        """With the revision of now, with an older one, or with none."""
+        jobs = self.pick_of(picks, "hot", "dlq")
+        self.made += 1
+        changes = JobEdit(payload=f'"{self.made}"' if payload else None, priority=priority, queue=queue)
+        seen = {job.id: None if behind is None else job.revision - behind for job in jobs}
+        result = self.storages[WORKERS[1]].edit(seen, "ada", changes)
+        expected = []
+        for job in jobs:
+            editable = job.place == "dlq" or (job.place == "hot" and job.status == PENDING)
+            changed = payload or job.priority != priority or queue not in (None, job.queue)
+            if not editable or behind == 1 or not changed:
+                continue
+            expected.append(job.id)
+            assert result.before[job.id] == {
+                "revision": job.revision, "queue": job.queue, "type": job.type, "priority": job.priority,
+                "tags": "[]", "schema_version": 1,
+            }  # fmt: skip
+            if changes.payload is not None:
+                job.versions.append(job.payload)
+                job.payload = changes.payload
+            job.priority, job.queue = priority, queue or job.queue
+            job.revision += 1
+        assert sorted(result.applied) == sorted(expected)
+        assert sorted(each.id for each in result.refused) == sorted({job.id for job in jobs} - set(expected))
+
+    @precondition(lambda self: any(job.place == "archive" for job in self.model.jobs.values()))
+    @rule(picks=few, policy=st.sampled_from(["skip", "drop"]))
+    def run_again(self, picks: list[int], policy: str) -> None:
+        jobs = sorted(self.pick_of(picks, "archive"), key=lambda job: job.id)
+        result = self.storages[WORKERS[1]].run_again([job.id for job in jobs], "ada", on_key_conflict=policy)
+        for job in jobs:
+            new = result.new_ids.get(job.id)
+            free = self.model.holder(job.key) is None
+            assert (new is not None) == (job.place == "archive" and (free or policy == "drop"))
+            if new is not None:
+                self.model.jobs[new] = Modelled(
+                    new, job.queue, job.type, job.priority, job.key if free else None, payload=job.payload
+                )
+                self.model.jobs[new].late = False
+        assert sorted(result.applied) == sorted(result.new_ids)
+        assert {each.id for each in result.refused} == {job.id for job in jobs} - set(result.applied)
+
+    @rule(limit=st.integers(1, 3))
+    def expire_trash(self, limit: int) -> None:
+        over = {job.id for job in self.model.jobs.values() if job.place == "trash" and job.expired}
+        assert self.storages[WORKERS[0]].expire_trash(limit) == min(limit, len(over))
+        gone = over - set(JobTrash.objects.filter(pk__in=over).values_list("pk", flat=True))
+        assert len(gone) == min(limit, len(over))
+        for job_id in gone:
+            job = self.model.jobs[job_id]
+            job.place, job.versions = "gone", []
+        self.model.gone |= gone
+
+    @precondition(lambda self: any(job.place == "trash" for job in self.model.jobs.values()))
+    @rule(picks=few)
+    def days_pass_in_the_trash(self, picks: list[int]) -> None:
+        now = self.storages[WORKERS[1]].now()
+        for job in self.pick_of(picks, "trash"):
+            if JobTrash.objects.filter(pk=job.id, expires_at__isnull=False).update(
+                expires_at=now - dt.timedelta(seconds=1)
+            ):
+                job.expired = True
 
     @rule(queue=st.sampled_from(QUEUES))
     def pause_or_resume(self, queue: str) -> None:
@@ -486,24 +672,31 @@ class StorageMachine(RuleBasedStateMachine):
 
     @invariant()
     def tables_are_what_the_model_says(self) -> None:
-        common = ("pk", "claim_number", "attempt", "generation", "crash_count", "snooze_count", "idempotency_key")
+        common = (
+            "pk", "claim_number", "attempt", "generation", "crash_count", "snooze_count", "idempotency_key", "revision",
+            "payload", "priority", "queue",
+        )  # fmt: skip
         found: dict[str, tuple[Any, ...]] = {}
         for place, model, own in (
             ("hot", JobHot, ("status", "worker_id", "cancel_requested_by")),
             ("archive", JobArchive, ()),
             ("dlq", JobDLQ, ("failure_reason",)),
+            ("trash", JobTrash, ("came_from",)),
         ):
             for values in model._default_manager.values_list(*common, *own):
                 assert values[0] not in found, f"{values[0]} is in two tables"
                 found[values[0]] = (place, *values[1:])
         expected = {}
         for job in self.model.jobs.values():
+            if job.place == "gone":
+                continue
             own_values: tuple[Any, ...] = {
                 "hot": (job.status, job.worker, job.cancel_by), "archive": (), "dlq": (job.reason,),
+                "trash": (job.came_from,),
             }[job.place]  # fmt: skip
             expected[job.id] = (
                 job.place, job.claim_number, job.attempt, job.generation, job.crash_count, job.snooze_count, job.key,
-                *own_values,
+                job.revision, job.payload, job.priority, job.queue, *own_values,
             )  # fmt: skip
             assert job.attempt <= job.executions
         assert found == expected
@@ -515,10 +708,17 @@ class StorageMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_and_keys_are_single(self) -> None:
-        assert_one_place(len(self.model.jobs))
+        assert_one_place(len(self.model.jobs) - len(self.model.gone))
         keys = [job.key for job in self.model.hot() if job.key is not None]
         assert len(keys) == len(set(keys))
         assert not JobHot.objects.filter(status=AWAITING).exists()
+
+    @invariant()
+    def replaced_payloads_are_kept_as_long_as_their_jobs(self) -> None:
+        found: dict[str, list[str]] = {}
+        for job_id, payload in PayloadVersion.objects.order_by("revision").values_list("job_id", "payload"):
+            found.setdefault(job_id, []).append(payload)
+        assert found == {job.id: job.versions for job in self.model.jobs.values() if job.versions}
 
     @invariant()
     def metrics_count_what_was_settled(self) -> None:
@@ -534,7 +734,7 @@ def test_the_storage_does_what_the_model_does() -> None:
         StorageMachine,
         settings=settings(
             max_examples=40,
-            stateful_step_count=40,
+            stateful_step_count=60,
             deadline=None,
             database=None,
             print_blob=True,
