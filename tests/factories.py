@@ -17,6 +17,7 @@ from chokaq_django.models import (
     JobDLQ,
     JobHot,
     JobStatus,
+    JobTrash,
     Queue,
     Worker,
 )
@@ -70,6 +71,21 @@ def dead(**columns: Any) -> JobDLQ:
         "claim_number": 3,
     }
     row: JobDLQ = JobDLQ.objects.create(**_base(**{**ended, **columns}))
+    return row
+
+
+def purged(**columns: Any) -> JobTrash:
+    """A dead job that was purged."""
+    failed = {
+        "failed_at": timezone.now(),
+        "failure_reason": FailureReason.MAX_RETRIES_EXCEEDED,
+        "error_details": "Traceback: the secret of the error",
+        "note": "",
+        "came_from": "dlq",
+        "purged_at": timezone.now(),
+        "purged_by": "ada",
+    }
+    row: JobTrash = JobTrash.objects.create(**_base(**{**failed, **columns}))
     return row
 
 

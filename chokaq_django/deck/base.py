@@ -44,6 +44,8 @@ class Verb:
     applies: Callable[[Any], bool]
     act: Act
     dangerous: bool = False
+    takes_key: bool = False
+    """A job may get its idempotency key back by it, which another job may hold by now."""
 
 
 class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -83,6 +85,9 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("chokaq.operate")
+
+    def has_purge_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chokaq.purge")
 
     # what is read -----------------------------------------------------------------------------------------------------
 
@@ -141,6 +146,7 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
                 "label": verb.label,
                 "url": reverse(f"{self.admin_site.name}:{self._url_name(verb)}", args=[quote(obj.pk)]),
                 "dangerous": verb.dangerous,
+                "takes_key": verb.takes_key,
             }
             for verb in self.verbs
             if verb.applies(obj) and request.user.has_perm(f"chokaq.{verb.permission}")

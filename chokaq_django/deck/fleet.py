@@ -110,6 +110,25 @@ class QueueAdmin(TableAdmin):
             lambda queue: queue.is_paused,
             _each(control.resume_queue),
         ),
+        Verb(
+            "hide",
+            gettext_lazy("Hide this queue"),
+            gettext_lazy("Hide selected %(verbose_name_plural)s"),
+            gettext_lazy("Hidden: %(count)d."),
+            "operate",
+            lambda queue: queue.is_active,
+            _each(control.hide_queue),
+            dangerous=True,
+        ),
+        Verb(
+            "show",
+            gettext_lazy("Show this queue again"),
+            gettext_lazy("Show selected %(verbose_name_plural)s again"),
+            gettext_lazy("Shown again: %(count)d."),
+            "operate",
+            lambda queue: not queue.is_active,
+            _each(control.show_queue),
+        ),
     )
 
     cap = text_column("max_workers", gettext_lazy("at once"))
@@ -190,6 +209,15 @@ class WorkerAdmin(TableAdmin):
             _each(control.stop_worker),
             dangerous=True,
         ),
+        Verb(
+            "drain",
+            gettext_lazy("Let this worker claim nothing more"),
+            gettext_lazy("Drain selected %(verbose_name_plural)s"),
+            gettext_lazy("Drained: %(count)d."),
+            "operate",
+            lambda worker: worker.desired_concurrency != 0 and not worker.stop_requested,
+            _each(control.drain_worker),
+        ),
     )
 
     buffered_column = text_column("buffered", gettext_lazy("buffered"))
@@ -236,6 +264,36 @@ class CircuitAdmin(TableAdmin):
         (None, {"fields": (("state_text", "forced_text"), "type", ("failures", "probe_successes"))}),
         (gettext_lazy("Times"), {"fields": (("counting", "opened"), "probe_at", ("changed", "updated_by"))}),
         (gettext_lazy("Probes"), {"fields": ("probes_text",)}),
+    )
+    verbs = (
+        Verb(
+            "open",
+            gettext_lazy("Open this circuit"),
+            gettext_lazy("Open selected %(verbose_name_plural)s"),
+            gettext_lazy("Opened, until an operator closes them: %(count)d."),
+            "operate",
+            lambda circuit: not circuit.forced,
+            _each(control.open_circuit),
+            dangerous=True,
+        ),
+        Verb(
+            "close",
+            gettext_lazy("Close this circuit"),
+            gettext_lazy("Close selected %(verbose_name_plural)s"),
+            gettext_lazy("Closed: %(count)d."),
+            "operate",
+            lambda circuit: circuit.state != Circuit.CLOSED,
+            _each(control.close_circuit),
+        ),
+        Verb(
+            "reset",
+            gettext_lazy("Forget its failures"),
+            gettext_lazy("Reset selected %(verbose_name_plural)s"),
+            gettext_lazy("Reset: %(count)d."),
+            "operate",
+            lambda circuit: circuit.state == Circuit.CLOSED and circuit.failures > 0,
+            _each(control.reset_circuit),
+        ),
     )
 
     failures_column = text_column("failures", gettext_lazy("failures"))
@@ -284,10 +342,11 @@ class AuditEntryAdmin(TableAdmin):
 
     @admin.display(description=gettext_lazy("target"))
     def target_link(self, obj: Any) -> Shown:
-        model = {"pause_queue": "queue", "resume_queue": "queue", "set_queue": "queue", "stop_worker": "worker"}
-        address = reverse(
-            f"{self.admin_site.name}:chokaq_{model.get(obj.action, 'jobhot')}_change", args=[quote(obj.target)]
+        _act, _sign, kind = obj.action.rpartition("_")
+        model = {"queue": "queue", "worker": "worker", "concurrency": "worker", "circuit": "circuit"}.get(
+            kind, "jobhot"
         )
+        address = reverse(f"{self.admin_site.name}:chokaq_{model}_change", args=[quote(obj.target)])
         return format_html('<a href="{}" class="chokaq-key">{}</a>', address, obj.target)
 
     def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:

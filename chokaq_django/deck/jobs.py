@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten_fieldsets, quote, unquote
@@ -18,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from .. import control
 from ..control import Location
-from ..control.view import dead_status, known
+from ..control.view import dead_status, known, status_of
 from ..models import FailureReason, JobStatus
 from .base import TableAdmin, Verb
 from .columns import (
@@ -37,9 +38,14 @@ from .history import attempts_of, audit_of
 from .listing import PeriodFilter, QueueFilter, ReasonFilter, StatusFilter, TypeFilter, search_jobs
 from .text import EMPTY, badge, code
 
-__all__ = ["ActiveJobAdmin", "ArchivedJobAdmin", "DeadJobAdmin"]
+__all__ = ["ActiveJobAdmin", "ArchivedJobAdmin", "DeadJobAdmin", "PurgedJobAdmin"]
 
-_PAGES = {Location.HOT: "jobhot", Location.ARCHIVE: "jobarchive", Location.DLQ: "jobdlq"}
+_PAGES = {
+    Location.HOT: "jobhot",
+    Location.ARCHIVE: "jobarchive",
+    Location.DLQ: "jobdlq",
+    Location.TRASH: "jobtrash",
+}
 
 _WHEN = (("created", "due"), ("run", "started"), "deadline")
 _WORK = (
@@ -48,6 +54,22 @@ _WORK = (
     ("claim_number", "revision", "schema_version"),
 )
 _WHO = (("created_by", "modified_by"), ("idempotency", "concurrency"))
+
+
+_PURGE = Verb(
+    "purge",
+    gettext_lazy("Purge this job"),
+    gettext_lazy("Purge selected %(verbose_name_plural)s"),
+    gettext_lazy("Purged: %(count)d. They can be restored from the Trash."),
+    "purge",
+    lambda job: True,
+    lambda keys, user, reason, form: control.purge(keys, by=user, reason=reason),
+    dangerous=True,
+)
+
+
+def _on_conflict(form: Mapping[str, str]) -> Literal["skip", "drop"]:
+    return "drop" if form.get("drop_key") else "skip"
 
 
 class JobAdmin(TableAdmin):
@@ -205,6 +227,22 @@ class ArchivedJobAdmin(JobAdmin):
         (gettext_lazy("Keys and people"), {"fields": _WHO}),
     )
 
+    verbs = (
+        Verb(
+            "run_again",
+            gettext_lazy("Run this job again"),
+            gettext_lazy("Run selected %(verbose_name_plural)s again"),
+            gettext_lazy("Run again, as new jobs: %(count)d."),
+            "resurrect",
+            lambda job: True,
+            lambda keys, user, reason, form: control.run_again(
+                keys, by=user, reason=reason, on_key_conflict=_on_conflict(form)
+            ),
+            takes_key=True,
+        ),
+        _PURGE,
+    )
+
     finished_age = age_column("finished_at", gettext_lazy("finished"), ordering="finished_at")
     finished = moment_field("finished_at", gettext_lazy("finished"))
     ran_for = duration_field("duration_ms", gettext_lazy("ran for"))
@@ -241,9 +279,11 @@ class DeadJobAdmin(JobAdmin):
             "resurrect",
             lambda job: True,
             lambda keys, user, reason, form: control.resurrect(
-                keys, by=user, reason=reason, on_key_conflict="drop" if form.get("drop_key") else "skip"
+                keys, by=user, reason=reason, on_key_conflict=_on_conflict(form)
             ),
+            takes_key=True,
         ),
+        _PURGE,
     )
 
     failed_age = age_column("failed_at", gettext_lazy("died"), ordering="failed_at")
@@ -281,3 +321,62 @@ class DeadJobAdmin(JobAdmin):
         return format_html(
             '<a href="{}?{}">{}</a>', address, urlencode({"fingerprint": obj.fingerprint}), _("Jobs that died alike")
         )
+
+
+class PurgedJobAdmin(JobAdmin):
+    list_display = ("job", "place", "status_text", "origin", "purged_age", "expires_age")
+    list_filter = (PeriodFilter,)
+    ordering = ("-purged_at", "-id")
+    period_field = "purged_at"
+    search_help_text = gettext_lazy("The beginning of an id (10 characters or more).")
+    secrets = {**JobAdmin.secrets, "error_text": "error_hidden", "result_text": "result_hidden"}
+    fieldsets = (
+        (None, {"fields": (("queue", "priority"), ("status_text", "origin"), "tags_text")}),
+        (gettext_lazy("Trash"), {"fields": (("purged", "purged_by"), "expires")}),
+        (
+            gettext_lazy("Payload, result and error"),
+            {"fields": ("payload_text", "result_text", "error_text", "headers_text")},
+        ),
+        (gettext_lazy("Times"), {"fields": _WHEN}),
+        (gettext_lazy("Work"), {"fields": _WORK}),
+        (gettext_lazy("Keys and people"), {"fields": _WHO}),
+    )
+    verbs = (
+        Verb(
+            "restore",
+            gettext_lazy("Restore this job"),
+            gettext_lazy("Restore selected %(verbose_name_plural)s"),
+            gettext_lazy("Restored: %(count)d. They are where they were, as they were."),
+            "purge",
+            lambda job: True,
+            lambda keys, user, reason, form: control.restore(
+                keys, by=user, reason=reason, on_key_conflict=_on_conflict(form)
+            ),
+            takes_key=True,
+        ),
+    )
+
+    purged_age = age_column("purged_at", gettext_lazy("purged"), ordering="purged_at")
+    expires_age = age_column("expires_at", gettext_lazy("expires"))
+    purged = moment_field("purged_at", gettext_lazy("purged"))
+    expires = moment_field("expires_at", gettext_lazy("expires"))
+    result_text = json_field("result", gettext_lazy("result"))
+    result_hidden = hidden_field(gettext_lazy("result"))
+    error_hidden = hidden_field(gettext_lazy("error"))
+
+    @admin.display(description=gettext_lazy("status"))
+    def status_text(self, obj: Any) -> SafeString:
+        return status_badge(status_of(obj))
+
+    @admin.display(description=gettext_lazy("came from"))
+    def origin(self, obj: Any) -> str:
+        names = {"hot": _("active jobs"), "archive": _("the Archive"), "dlq": _("the DLQ")}
+        return names.get(obj.came_from) or str(obj.came_from)
+
+    @admin.display(description=gettext_lazy("error text"))
+    def error_text(self, obj: Any) -> Shown:
+        return code(obj.error_details)
+
+    def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
+        prefix = term.upper()[:26]
+        return rows.filter(pk__gte=prefix, pk__lte=prefix.ljust(26, "Z")) if len(prefix) >= 10 else rows.none()

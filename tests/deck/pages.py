@@ -8,7 +8,7 @@ from django.contrib.admin.utils import quote
 from django.db.models import Model
 from django.urls import reverse
 
-MODELS = ("jobhot", "jobarchive", "jobdlq", "queue", "worker", "circuit", "auditentry")
+MODELS = ("jobhot", "jobarchive", "jobdlq", "jobtrash", "queue", "worker", "circuit", "auditentry")
 
 
 def list_of(model: str) -> str:

@@ -33,6 +33,7 @@ def fill() -> None:
     make.hot()
     make.archived()
     make.dead()
+    make.purged()
     make.queue()
     make.worker()
     make.circuit(state=1, failures=5, opened_at=timezone.now(), open_until=timezone.now())
@@ -55,7 +56,16 @@ def test_every_list_opens(deck: Client, viewer: Client, model: str) -> None:
 
 def test_the_index_names_them(viewer: Client) -> None:
     html = viewer.get("/admin/").content.decode()
-    for name in ("Active jobs", "Archived jobs", "Dead jobs", "Queues", "Workers", "Circuits", "Audit entries"):
+    for name in (
+        "Active jobs",
+        "Archived jobs",
+        "Dead jobs",
+        "Purged jobs",
+        "Queues",
+        "Workers",
+        "Circuits",
+        "Audit entries",
+    ):
         assert name in html
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from chokaq_django.deck import base
-from chokaq_django.models import AuditEntry, FailureReason, JobDLQ, JobHot, Queue, Worker
+from chokaq_django.models import AuditEntry, FailureReason, JobArchive, JobDLQ, JobHot, JobTrash, Queue, Worker
 from tests import factories as make
 
 from .pages import list_of, page_of
@@ -79,6 +80,35 @@ def test_resurrect_one_with_or_without_its_key(deck: Client) -> None:
     active = JobHot.objects.get(pk=job.pk)
     assert response.redirect_chain == [(page_of(active), 302)]
     assert active.idempotency_key is None
+
+
+def test_purge_and_restore(deck: Client) -> None:
+    one, two = make.dead(), make.archived()
+    assert messages_of(run(deck, "jobdlq", "purge", [one.pk])) == ["Purged: 1. They can be restored from the Trash."]
+    response = deck.post(page_of(two, "purge"), {"reason": "noise"}, follow=True)
+    away = JobTrash.objects.get(pk=two.pk)
+    assert response.redirect_chain == [(page_of(away), 302)]
+    assert "noise" in response.content.decode()
+    assert "the Archive" in response.content.decode()
+    shown = messages_of(run(deck, "jobtrash", "restore", [one.pk, two.pk]))
+    assert shown == ["Restored: 2. They are where they were, as they were."]
+    assert JobDLQ.objects.filter(pk=one.pk).exists()
+    assert JobArchive.objects.filter(pk=two.pk).exists()
+
+
+def test_a_restored_job_with_or_without_its_key(deck: Client) -> None:
+    job = make.purged(came_from="hot", status=0, updated_at=timezone.now(), failure_reason=None, idempotency_key="k")
+    make.hot(idempotency_key="k")
+    assert "without its key" in deck.get(page_of(job)).content.decode()
+    assert "is held by the active job" in deck.post(page_of(job, "restore"), follow=True).content.decode()
+    deck.post(page_of(job, "restore"), {"drop_key": "1"}, follow=True)
+    assert JobHot.objects.get(pk=job.pk).idempotency_key is None
+
+
+def test_run_again(deck: Client) -> None:
+    job = make.archived()
+    assert messages_of(run(deck, "jobarchive", "run_again", [job.pk])) == ["Run again, as new jobs: 1."]
+    assert JobHot.objects.get().payload == job.payload
 
 
 def test_a_job_that_moved_meanwhile(deck: Client) -> None:

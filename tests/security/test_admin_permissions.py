@@ -11,7 +11,7 @@ from django.db.models import Model
 from django.http import HttpResponse
 from django.test import Client
 
-from chokaq_django.models import AuditEntry, JobArchive, JobDLQ, JobHot, Queue, Worker
+from chokaq_django.models import AuditEntry, Circuit, JobArchive, JobDLQ, JobHot, JobTrash, Queue, Worker
 from tests import factories as make
 from tests.deck.pages import MODELS, list_of, page_of
 
@@ -24,6 +24,16 @@ VERBS: list[tuple[str, Callable[[], Model], str]] = [
     ("pause", make.queue, "operate"),
     ("resume", lambda: make.queue(is_paused=True), "operate"),
     ("stop", make.worker, "operate"),
+    ("drain", make.worker, "operate"),
+    ("hide", make.queue, "operate"),
+    ("show", lambda: make.queue(is_active=False), "operate"),
+    ("open", make.circuit, "operate"),
+    ("close", lambda: make.circuit(state=Circuit.OPEN), "operate"),
+    ("reset", lambda: make.circuit(failures=3), "operate"),
+    ("run_again", make.archived, "resurrect"),
+    ("purge", make.archived, "purge"),
+    ("purge", make.dead, "purge"),
+    ("restore", make.purged, "purge"),
 ]
 
 
@@ -41,7 +51,9 @@ def state() -> list[Any]:
         *JobArchive.objects.order_by("id").values_list("id"),
         *JobDLQ.objects.order_by("id").values_list("id", "failure_reason"),
         *Queue.objects.order_by("name").values_list("name", "is_paused", "is_active", "max_workers"),
-        *Worker.objects.order_by("id").values_list("id", "stop_requested"),
+        *JobTrash.objects.order_by("id").values_list("id"),
+        *Worker.objects.order_by("id").values_list("id", "stop_requested", "desired_concurrency"),
+        *Circuit.objects.order_by("type").values_list("type", "state", "failures", "forced"),
         *AuditEntry.objects.order_by("id").values_list("id"),
     ]
 

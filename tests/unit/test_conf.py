@@ -76,7 +76,11 @@ def test_what_is_set_wins() -> None:
             "EXECUTION": {"TIMEOUT": timedelta(hours=1), "CANCEL_ON_HEARTBEAT_FAILURE": True},
             "RETRY": {"BASE_DELAY": 1, "MULTIPLIER": 3, "MAX_DELAY": 60, "JITTER": 0, "MAX_AGE": None},
             "CIRCUIT": {"BREAK": timedelta(minutes=1)},
-            "RETENTION": {"ARCHIVE": None, "DLQ_BY_REASON": {"Poison": 5, FailureReason.EXPIRED: None}},
+            "RETENTION": {
+                "ARCHIVE": None,
+                "TRASH": 2 * DAY,
+                "DLQ_BY_REASON": {"Poison": 5, FailureReason.EXPIRED: None},
+            },
             "QUEUES": {
                 "reports": {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": timedelta(hours=1), "ZOMBIE_TIMEOUT": 3600},
                 "night": {"WINDOW": "22:00-6:30 Europe/Berlin"},
@@ -91,6 +95,7 @@ def test_what_is_set_wins() -> None:
     assert options.retry.backoff == Exponential(1, 3, 60, 0)
     assert options.retry.max_age is None
     assert options.circuit.break_ == 60.0
+    assert (parsed({}).retention.trash, options.retention.trash) == (7 * DAY, 2 * DAY)
     assert options.retention.dlq_by_reason == {FailureReason.EXPIRED: None, FailureReason.POISON: 5.0}
     assert options.queues["reports"] == QueueOptions(2, HOUR, HOUR, None)
     assert options.queues["night"].window == Window(time(22), time(6, 30), "Europe/Berlin")
@@ -141,6 +146,7 @@ def test_what_is_set_wins() -> None:
         ({"CIRCUIT": {"BREAK": 0}}, "['CIRCUIT']['BREAK'] must be more than 0"),
         ({"CIRCUIT": {"BREAK_": 5}}, "did you mean 'BREAK'"),
         ({"RETENTION": {"ARCHIVE": 0}}, "must be more than 0"),
+        ({"RETENTION": {"TRASH": -1}}, "must be more than 0"),
         ({"RETENTION": {"DLQ_BY_REASON": []}}, "must be a dict of failure reason"),
         ({"RETENTION": {"DLQ_BY_REASON": {"Expird": 5}}}, "unknown failure reason 'Expird' (did you mean 'Expired'?)"),
         ({"RETENTION": {"DLQ_BY_REASON": {"Expired": "x"}}}, "['Expired'] must be a timedelta"),
