@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chokaq_django.job.failures import FailureReason
-from chokaq_django.storage import ClaimRequest, Lease, NewJob, Outcome, OutcomeKind
+from chokaq_django.storage import CircuitAct, ClaimRequest, JobEdit, Lease, NewJob, Outcome, OutcomeKind
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, LiveRow, QueueRow, RescueAction, WorkerRow
 
 from .mssql_recorder import Recorder
@@ -184,7 +184,7 @@ def expire(storage: Any, recorder: Recorder) -> None:
 
 def trim(storage: Any, recorder: Recorder) -> None:
     for table in ("archive", "dlq"):
-        recorder.answer("SELECT id FROM", [(ONE,), (TWO,)])
+        recorder.answer("SELECT id, revision FROM", [(ONE, 0), (TWO, 3)])
         storage.trim(table, 86_400.0, 500)
     storage.trim("dlq", 86_400.0, 500, reason=11)
     storage.trim("dlq", 86_400.0, 500, but_reasons=[1, 11])
@@ -234,6 +234,50 @@ def resurrect(**edits: Any) -> Scenario:
         storage.resurrect([ONE, TWO, THREE], "ada", **edits)
 
     return scenario
+
+
+def remove(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT id, status FROM chokaq_job_hot", [(ONE, 0), (TWO, 2)])
+    storage.remove([ONE, TWO, THREE], "ada", 604_800.0)
+
+
+def purge(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT id, queue FROM chokaq_job_dlq", [(ONE, "mail")])
+    recorder.answer("SELECT id, queue FROM chokaq_job_archive", [(TWO, "mail")])
+    storage.purge([ONE, TWO, THREE], None, None)
+
+
+def restore(policy: str) -> Scenario:
+    def scenario(storage: Any, recorder: Recorder) -> None:
+        rows = [(ONE, "hot", "mail", "k", 0), (TWO, "dlq", "mail", "k", None), (THREE, "archive", "mail", None, None)]
+        recorder.answer("SELECT id, came_from, queue, idempotency_key, status", rows)
+        storage.restore([ONE, TWO, THREE], on_key_conflict=policy)
+
+    return scenario
+
+
+def run_again(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT id, queue, idempotency_key, headers", [(ONE, "mail", "k", "{}")])
+    storage.run_again([ONE, TWO], "ada", on_key_conflict="drop")
+
+
+def edit(storage: Any, recorder: Recorder) -> None:
+    own = (2, "bob", "mail", "email.send.v1", 10, "[]", 1)
+    recorder.answer("FROM chokaq_job_hot", [(ONE, *own, 0)])
+    recorder.answer("FROM chokaq_job_dlq", [(TWO, *own)])
+    changes = JobEdit(payload="{}", schema_version=2, tags='["a"]', priority=3, queue="new", type="email.send.v2")
+    storage.edit({ONE: 2, TWO: None, THREE: 1}, "ada", changes)
+
+
+def set_circuit(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("@now FROM chokaq_circuit WITH", [])
+    recorder.answer("@now FROM chokaq_circuit WITH", [circuit("new.v1", 0)])
+    storage.set_circuit("new.v1", CircuitAct.OPEN, "ada")
+
+
+def expire_trash(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT id, revision FROM", [(ONE, 0), (TWO, 3)])
+    storage.expire_trash(500)
 
 
 def now(storage: Any, recorder: Recorder) -> None:
@@ -308,5 +352,12 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
         "keys are kept or their jobs stay": resurrect(),
         "edited, keys are dropped": resurrect(payload="{}", priority=3, on_key_conflict="drop"),
     },
+    "remove": {"": remove},
+    "purge": {"": purge},
+    "restore": {"keys are kept or their jobs stay": restore("skip"), "keys are dropped": restore("drop")},
+    "run_again": {"keys are dropped": run_again},
+    "edit": {"": edit},
+    "set_circuit": {"": set_circuit},
+    "expire_trash": {"": expire_trash},
     "now": {"": now},
 }

@@ -113,21 +113,38 @@ WHERE id IN (
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-SELECT id
-FROM chokaq_job_archive
+SELECT id, 'hot'
+FROM chokaq_job_hot
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
-    );
-GO
-SET NOCOUNT ON;
-SELECT id
+    )
+UNION ALL
+SELECT id, 'archive'
+FROM chokaq_job_archive
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+UNION ALL
+SELECT id, 'dlq'
 FROM chokaq_job_dlq
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
-        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+        FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+UNION ALL
+SELECT id, 'trash'
+FROM chokaq_job_trash
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
     );

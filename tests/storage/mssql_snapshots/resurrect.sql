@@ -66,31 +66,38 @@ WHERE idempotency_key IN (
     );
 GO
 SET NOCOUNT ON;
-SELECT id
+SELECT id, 'hot'
 FROM chokaq_job_hot
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
-    );
-GO
-SET NOCOUNT ON;
-SELECT id
+    )
+UNION ALL
+SELECT id, 'archive'
 FROM chokaq_job_archive
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
-        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+        FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
-    );
-GO
-SET NOCOUNT ON;
-SELECT id
+    )
+UNION ALL
+SELECT id, 'dlq'
 FROM chokaq_job_dlq
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
-        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+        FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+UNION ALL
+SELECT id, 'trash'
+FROM chokaq_job_trash
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
     );
@@ -162,13 +169,30 @@ FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d ON d.id = i.id
 ;
 SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h ON h.id = i.id;
 GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+INSERT INTO chokaq_payload_version (
+    job_id,
+    revision,
+    type,
+    schema_version,
+    payload,
+    replaced_at,
+    replaced_by
+)
+SELECT id, revision, type, schema_version, payload, @now, @p1
+FROM chokaq_job_dlq
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
 -- statement 4 again
 GO
 -- statement 6 again
-GO
--- statement 7 again
-GO
--- statement 8 again
 GO
 COMMIT TRANSACTION
 GO

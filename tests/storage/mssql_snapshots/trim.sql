@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-SELECT id
+SELECT id, revision
 FROM chokaq_job_archive WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE finished_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
 ORDER BY finished_at
@@ -19,13 +19,23 @@ WHERE id IN (
     );
 SELECT @@ROWCOUNT;
 GO
+SET NOCOUNT ON;
+DELETE FROM chokaq_payload_version
+WHERE job_id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
 COMMIT TRANSACTION
 GO
 BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-SELECT id
+SELECT id, revision
 FROM chokaq_job_dlq WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
 ORDER BY failed_at
@@ -41,13 +51,15 @@ WHERE id IN (
     );
 SELECT @@ROWCOUNT;
 GO
+-- statement 4 again
+GO
 COMMIT TRANSACTION
 GO
 BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-SELECT id
+SELECT id, revision
 FROM chokaq_job_dlq WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
     AND failure_reason = 11
@@ -60,7 +72,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-SELECT id
+SELECT id, revision
 FROM chokaq_job_dlq WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
     AND failure_reason NOT IN (1, 11)

@@ -1,0 +1,256 @@
+-- purge
+BEGIN TRANSACTION
+GO
+SET NOCOUNT ON;
+SELECT id, queue
+FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+ORDER BY id;
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+INSERT INTO chokaq_job_trash (
+    id,
+    queue,
+    type,
+    schema_version,
+    payload,
+    tags,
+    priority,
+    attempt,
+    max_attempts,
+    crash_count,
+    snooze_count,
+    claim_number,
+    generation,
+    revision,
+    worker_id,
+    created_by,
+    modified_by,
+    created_at,
+    started_at,
+    run_at,
+    due_at,
+    deadline_at,
+    idempotency_key,
+    concurrency_key,
+    headers,
+    attempt_log,
+    failure_reason,
+    error_type,
+    error_details,
+    fingerprint,
+    failed_at,
+    note,
+    assignee,
+    acknowledged_at,
+    came_from,
+    purged_at,
+    purged_by,
+    expires_at
+)
+SELECT
+    id,
+    queue,
+    type,
+    schema_version,
+    payload,
+    tags,
+    priority,
+    attempt,
+    max_attempts,
+    crash_count,
+    snooze_count,
+    claim_number,
+    generation,
+    revision,
+    worker_id,
+    created_by,
+    modified_by,
+    created_at,
+    started_at,
+    run_at,
+    due_at,
+    deadline_at,
+    idempotency_key,
+    concurrency_key,
+    headers,
+    attempt_log,
+    failure_reason,
+    error_type,
+    error_details,
+    fingerprint,
+    failed_at,
+    note,
+    assignee,
+    acknowledged_at,
+    'dlq',
+    @now,
+    NULL,
+    NULL
+FROM chokaq_job_dlq
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+DELETE FROM chokaq_job_dlq
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+SELECT id, queue
+FROM chokaq_job_archive WITH (UPDLOCK, ROWLOCK)
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+ORDER BY id;
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+INSERT INTO chokaq_job_trash (
+    id,
+    queue,
+    type,
+    schema_version,
+    payload,
+    tags,
+    priority,
+    attempt,
+    max_attempts,
+    crash_count,
+    snooze_count,
+    claim_number,
+    generation,
+    revision,
+    worker_id,
+    created_by,
+    modified_by,
+    created_at,
+    started_at,
+    run_at,
+    due_at,
+    deadline_at,
+    idempotency_key,
+    concurrency_key,
+    headers,
+    attempt_log,
+    finished_at,
+    duration_ms,
+    wait_ms,
+    result,
+    came_from,
+    purged_at,
+    purged_by,
+    expires_at
+)
+SELECT
+    id,
+    queue,
+    type,
+    schema_version,
+    payload,
+    tags,
+    priority,
+    attempt,
+    max_attempts,
+    crash_count,
+    snooze_count,
+    claim_number,
+    generation,
+    revision,
+    worker_id,
+    created_by,
+    modified_by,
+    created_at,
+    started_at,
+    run_at,
+    due_at,
+    deadline_at,
+    idempotency_key,
+    concurrency_key,
+    headers,
+    attempt_log,
+    finished_at,
+    duration_ms,
+    wait_ms,
+    result,
+    'archive',
+    @now,
+    NULL,
+    NULL
+FROM chokaq_job_archive
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+DELETE FROM chokaq_job_archive
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+SELECT id, 'hot'
+FROM chokaq_job_hot
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+UNION ALL
+SELECT id, 'archive'
+FROM chokaq_job_archive
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+UNION ALL
+SELECT id, 'dlq'
+FROM chokaq_job_dlq
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+UNION ALL
+SELECT id, 'trash'
+FROM chokaq_job_trash
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+GO
+COMMIT TRANSACTION
+GO

@@ -1,0 +1,55 @@
+-- set_circuit
+BEGIN TRANSACTION
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+SELECT
+    type,
+    state,
+    failures,
+    window_started_at,
+    opened_at,
+    open_until,
+    probes,
+    probe_successes,
+    forced,
+    @now
+FROM chokaq_circuit WITH (UPDLOCK, ROWLOCK)
+WHERE type IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+ORDER BY type;
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+INSERT INTO chokaq_circuit (type, state, failures, probes, probe_successes, forced, updated_at)
+SELECT @p1, @p2, @p3, @p4, @p5, @p6, @now
+WHERE NOT EXISTS (SELECT 1 FROM chokaq_circuit WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE type = @p7);
+SELECT @@ROWCOUNT;
+GO
+-- statement 2 again
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+UPDATE chokaq_circuit
+SET
+    state = @p1,
+    failures = @p2,
+    window_started_at = @p3,
+    opened_at = @p4,
+    open_until = NULL,
+    probes = @p5,
+    probe_successes = @p6,
+    updated_at = @now
+WHERE type = @p7;
+SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+UPDATE chokaq_circuit SET forced = @p1, updated_by = @p2 WHERE type = @p3;
+SELECT @@ROWCOUNT;
+GO
+COMMIT TRANSACTION
+GO
