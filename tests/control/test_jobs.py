@@ -306,7 +306,13 @@ def test_an_act_begins_as_a_writer() -> None:
     worker = make.worker()
     verbs: list[Callable[[], object]] = [
         lambda: control.cancel(job.pk, by="ada"),
+        lambda: control.edit(job.pk, by="ada", payload={"name": "b"}),
+        lambda: control.purge(job.pk, by="ada"),
+        lambda: control.restore(job.pk, by="ada"),
         lambda: control.resurrect(job.pk, by="ada", payload={"name": "b"}),
+        lambda: control.remove(job.pk, by="ada"),
+        lambda: control.run_again(job.pk, by="ada"),
+        lambda: control.open_circuit("test.note", by="ada"),
         lambda: control.pause_queue(queue.name, by="ada"),
         lambda: control.stop_worker(worker.pk, by="ada"),
     ]
