@@ -79,7 +79,8 @@ class EditStatements(TrashStatements):
         if table == HOT:
             assignments.append(f"updated_at = {self.NOW}")
         self._execute(
-            f"UPDATE {table} SET revision = revision + 1, modified_by = %s, {', '.join(assignments)} WHERE {among}",
+            f"UPDATE {self._by_key(table)} SET revision = revision + 1, modified_by = %s, {', '.join(assignments)} "
+            f"WHERE {among}",
             [by, *new.values(), *id_params],
         )
 

@@ -152,7 +152,9 @@ class MoveStatements(Engine):
         if not ids:
             return {}
         among, params = self._among("id", ids)
-        sql = f"SELECT id, {names(columns)} FROM {self._by_key(table)} {self.HINT} WHERE {among} ORDER BY id {self.LOCK}"
+        sql = (
+            f"SELECT id, {names(columns)} FROM {self._by_key(table)} {self.HINT} WHERE {among} ORDER BY id {self.LOCK}"
+        )
         return {row[0]: row[1:] for row in self._query(sql, params)}
 
     def _why_absent(self, ids: Sequence[str]) -> list[Conflict]:

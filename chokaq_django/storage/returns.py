@@ -46,8 +46,7 @@ class ReturnStatements(MoveStatements):
         if alive:
             if "payload" in edits:
                 self._keep_payloads(DLQ, sorted(alive), by)
-            among, params = self._among("id", sorted(alive))
-            self._execute(f"DELETE FROM {DLQ} WHERE {among}", params)
+            self._delete(DLQ, sorted(alive))
             self._announce(sorted({dead[job_id][0] for job_id in alive}))
         answer = BulkResult(applied=[job_id for job_id in found if job_id in alive])
         answer.refused = self._key_held({job_id: dead[job_id][1] for job_id in found if job_id not in alive})

@@ -68,7 +68,7 @@ class TrashStatements(ReturnStatements):
             f"WHERE {among}",
             [by, *ttl_params, *id_params],
         )
-        self._execute(f"DELETE FROM {PLACES[place]} WHERE {among}", id_params)
+        self._delete(PLACES[place], ids)
 
     # -- back ---------------------------------------------------------------------------------------------------------
 
@@ -89,8 +89,7 @@ class TrashStatements(ReturnStatements):
             alive |= self._reactivate([job_id for job_id in active if job_id not in alive], keep_key=False)
         back |= alive
         if back:
-            among, params = self._among("id", sorted(back))
-            self._execute(f"DELETE FROM {TRASH} WHERE {among}", params)
+            self._delete(TRASH, sorted(back))
         waiting = {rows[job_id][1] for job_id in alive if rows[job_id][3] == PENDING}
         if waiting:
             self._announce(sorted(waiting))
