@@ -193,7 +193,7 @@ class _Reader:
         selects = []
         for place, (name, below) in enumerate(wanted):
             condition, params = ("", [name]) if below is None else (" AND priority < %s", [name, below])
-            selects.append((f"SELECT {place} AS place, MAX(priority) AS top {_PENDING}{condition}", params))
+            selects.append((f"SELECT {place} AS place, MAX(priority) AS highest {_PENDING}{condition}", params))
         found = dict(self._run(selects))
         return [found.get(place) for place in range(len(wanted))]
 
