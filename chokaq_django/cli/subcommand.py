@@ -63,7 +63,7 @@ class Subcommand:
         """Add this subcommand; ``base`` adds what all have."""
         ends = [examples_text(self.examples)] if self.examples else []
         if self.exits:
-            ends.append(f"exit code:\n  {self.exits}")
+            ends.append("\n  ".join(["exit code:", *self.exits.split("   ")]))
         parser = subparsers.add_parser(
             self.name,
             help=self.summary,

@@ -117,7 +117,9 @@ class Command(BaseCommand):
 
     def _run_channels(self, options: dict[str, Any]) -> None:
         names = ("queues", "strict", "concurrency", "processes", "burst", "max_jobs", "health_port", "health_host")
-        ours = [f"--{name.replace('_', '-')}" for name in names if options[name] not in (None, False)]
+        ours = [
+            f"--{name.replace('_', '-')}" for name in names if options[name] is not None and options[name] is not False
+        ]
         if ours:
             raise CommandError(
                 f"{', '.join(ours)} and channel names do not go together: give queues with --queues to run jobs, or "
