@@ -21,6 +21,7 @@ from ..reading.selection import JobFilter, Preview, preview
 from ..storage import BulkResult
 from .arguments import act_arguments, actor, filter_arguments, filter_of, positive
 from .console import FINDINGS, OK, usage
+from .interrupts import patient_interrupts
 from .subcommand import Call, Subcommand
 from .table import Column
 from .text import age, instant, one_line
@@ -127,14 +128,15 @@ def _work(call: Call, ids: Sequence[str], verb: Verb, word: str) -> tuple[BulkRe
     answer = BulkResult()
     progress = call.console.progress(len(ids), word)
     try:
-        for start in range(0, len(ids), CHUNK):
-            part = verb(ids[start : start + CHUNK])
-            answer.applied += part.applied
-            answer.requested += part.requested
-            answer.refused += part.refused
-            progress.show(min(start + CHUNK, len(ids)))
-    except KeyboardInterrupt:
-        return answer, True
+        with patient_interrupts() as interrupts:
+            for start in range(0, len(ids), CHUNK):
+                if interrupts.asked:
+                    return answer, True
+                part = verb(ids[start : start + CHUNK])
+                answer.applied += part.applied
+                answer.requested += part.requested
+                answer.refused += part.refused
+                progress.show(min(start + CHUNK, len(ids)))
     finally:
         progress.close()
     return answer, False

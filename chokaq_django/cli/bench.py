@@ -34,6 +34,7 @@ from ..worker.process import WorkerPlan
 from ..worker.supervisor import Supervisor
 from .arguments import positive
 from .console import OK, Console, unable, usage
+from .interrupts import patient_interrupts
 from .subcommand import Call, Subcommand
 from .text import number, one_line
 
@@ -98,18 +99,20 @@ def _bench(call: Call) -> int:
         options["concurrency"] or chokaq.worker.concurrency,
     )
     queue = f"{PREFIX}{secrets.token_hex(4)}"
-    try:
-        _measure(call, queue, figures)
-    finally:
-        call.console.line("Cleaning up ...")
-        _delete(call.alias, queue)
+    with patient_interrupts() as interrupts:
+        try:
+            _measure(call, queue, figures, interrupts.check)
+        finally:
+            call.console.line("Cleaning up ...")
+            _delete(call.alias, queue)
     call.console.document(_document(figures))
     if not call.console.json:
         _show(call.console, figures)
     return OK
 
 
-def _measure(call: Call, queue: str, figures: Figures) -> None:
+def _measure(call: Call, queue: str, figures: Figures, check: Callable[[], None]) -> None:
+    """``check()`` ends it where it may end."""
     from .bench_job import BenchJob
 
     filling, total = "x" * figures.payload_bytes, figures.jobs
@@ -118,14 +121,17 @@ def _measure(call: Call, queue: str, figures: Figures) -> None:
     began = time.perf_counter()
     for _ in range(single):
         enqueue(BenchJob(filling=filling), queue=queue)
+        check()
     figures.enqueue = single / (time.perf_counter() - began)
     if total > single:
         began = time.perf_counter()
-        enqueue_many([BenchJob(filling=filling)] * (total - single), queue=queue)
+        for start in range(single, total, CHUNK):
+            enqueue_many([BenchJob(filling=filling)] * min(CHUNK, total - start), queue=queue)
+            check()
         figures.bulk = (total - single) / (time.perf_counter() - began)
     with _worker(queue, figures) as output:
         call.console.line("Draining them with a worker ...")
-        _drain(call, queue, total, output)
+        _drain(call, queue, total, output, check)
         times = JobArchive.objects.using(call.alias).filter(queue=queue)
         span = times.aggregate(first=Min("started_at"), last=Max("finished_at"))
         first, last = span["first"], span["last"]
@@ -136,9 +142,10 @@ def _measure(call: Call, queue: str, figures: Figures) -> None:
         for _ in range(samples):
             job_id = enqueue(BenchJob(filling=filling), queue=queue).id
             figures.pickups.append(_pickup(call.alias, job_id, output))
+            check()
 
 
-def _drain(call: Call, queue: str, total: int, output: Callable[[], str]) -> None:
+def _drain(call: Call, queue: str, total: int, output: Callable[[], str], check: Callable[[], None]) -> None:
     left = JobHot.objects.using(call.alias).filter(queue=queue)
     progress = call.console.progress(total, "draining")
     seen, moved_at, patience = total, time.monotonic(), START
@@ -148,6 +155,7 @@ def _drain(call: Call, queue: str, total: int, output: Callable[[], str]) -> Non
             if count != seen:
                 seen, moved_at, patience = count, time.monotonic(), STALL
             progress.show(total - count)
+            check()
             if time.monotonic() - moved_at > patience:
                 unable(f"Nothing has moved for {patience:.0f} s. The worker said:\n{output()}")
             time.sleep(LOOK)

@@ -42,6 +42,8 @@ from .watchdog import RELAXED, Watchdog
 
 logger = logging.getLogger("chokaq.worker")
 
+SILENT = 10.0
+"""Seconds without a write of its row, at least, after which a process is not ready."""
 HUNG = 120.0
 """Seconds beyond its own rest after which a loop that has not begun another step hangs."""
 MOST_LOST_LOOPS = 3
@@ -416,7 +418,7 @@ class WorkerProcess:
         registrar = self._registrar
         if self._draining or self._stop or registrar.wrote_at is None or registrar.failures:
             return False
-        return time.monotonic() - registrar.wrote_at <= 3 * registrar.interval
+        return time.monotonic() - registrar.wrote_at <= max(3 * registrar.interval, SILENT)
 
     # -- registry ------------------------------------------------------------------------------------------------------
 

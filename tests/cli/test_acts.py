@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -178,8 +179,7 @@ def test_chunks_and_an_interruption_between_them(chokaq: Run, monkeypatch: pytes
 
     def cancel(ids: list[str], **named: object) -> object:
         calls.append(list(ids))
-        if len(calls) == 2:
-            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
         return real(ids, **named)
 
     real = acts.control.cancel

@@ -41,7 +41,7 @@ def probe(address: str, path: str) -> tuple[int, dict[str, Any]]:
 
 
 def address_of(worker: WorkerProcess) -> str:
-    found = wait_until(lambda: re.search(r"answered at (http://[\d.:]+)/live", worker.output), 30, what=worker.output)
+    found = wait_until(lambda: re.search(r"answered at (http://[\d.:]+)/live", worker.output), 60, what=worker.output)
     return found[1]
 
 
@@ -61,7 +61,7 @@ def start(worker_process: StartProcess) -> Callable[..., WorkerProcess]:
 def test_a_life(start: Callable[..., WorkerProcess], ledger: Ledger) -> None:
     worker = start("--processes=2")
     address = address_of(worker)
-    wait_until(lambda: probe(address, "/ready")[0] == 200, 30, what=worker.output)
+    wait_until(lambda: probe(address, "/ready")[0] == 200, 60, what=worker.output)
     code, document = probe(address, "/live")
     assert code == 200
     assert document == {
@@ -81,7 +81,7 @@ def test_a_life(start: Callable[..., WorkerProcess], ledger: Ledger) -> None:
 def test_a_process_that_hangs_is_not_live(start: Callable[..., WorkerProcess], monkeypatch: pytest.MonkeyPatch) -> None:
     worker = start("--processes=2")
     address = address_of(worker)
-    wait_until(lambda: probe(address, "/ready")[0] == 200, 30, what=worker.output)
+    wait_until(lambda: probe(address, "/ready")[0] == 200, 60, what=worker.output)
     child = psutil.Process(worker.pid).children()[0]
     child.suspend()
     wait_until(lambda: probe(address, "/live")[0] == 503, health_server.FRESH + 10)
@@ -114,7 +114,7 @@ def test_slow_and_rude_clients_stop_nobody(start: Callable[..., WorkerProcess], 
         for number, client in enumerate(rude):
             with suppress(OSError):
                 client.sendall(b"GET /live HTT" if number % 2 else b"\x00" * 10_000)
-        wait_until(lambda: probe(address, "/ready")[0] == 200, 30, what=worker.output)
+        wait_until(lambda: probe(address, "/ready")[0] == 200, 60, what=worker.output)
         enqueue(jobs.NoteJob(name="still here"))
         wait_until(lambda: ledger.names() == ["still here"])
     finally:
@@ -219,7 +219,7 @@ def test_children_do_not_hold_the_port(start: Callable[..., WorkerProcess]) -> N
     worker = start()
     address = address_of(worker)
     port = int(address.rpartition(":")[2])
-    wait_until(lambda: probe(address, "/ready")[0] == 200, 30, what=worker.output)
+    wait_until(lambda: probe(address, "/ready")[0] == 200, 60, what=worker.output)
     (child,) = psutil.Process(worker.pid).children()
     assert [c for c in child.net_connections("inet") if c.laddr.port == port] == []
     assert os.getpid() != child.pid
