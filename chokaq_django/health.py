@@ -249,7 +249,8 @@ def _circuit_findings(alias: str) -> list[Finding]:
             SATURATION, "circuit_open", State.DEGRADED,
             f"The circuit of {row.type} is {row.get_state_display().lower()}"
             + (", by an operator" if row.forced else "") + ": its jobs wait.",
-            "Only an operator closes it." if row.forced else "See why they fail: `chokaq dlq`.",
+            f"Once its cause is gone: `chokaq circuits close {row.type}`." if row.forced else "See why they fail: "
+            "`chokaq dlq`.",
             row.type, row.failures,
         )
         for row in rows

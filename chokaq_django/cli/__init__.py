@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .acts import CANCEL, RESURRECT
+from .acts import CANCEL, PURGE, RESTORE, RESURRECT
 from .audit import AUDIT
 from .bench import BENCH
 from .circuits import CIRCUITS
@@ -26,6 +26,8 @@ SUBCOMMANDS = (
     DLQ,
     RESURRECT,
     CANCEL,
+    PURGE,
+    RESTORE,
     PAUSE,
     RESUME,
     CIRCUITS,

@@ -1,4 +1,4 @@
-"""``chokaq cancel`` and ``chokaq resurrect``: on ids, or on everything that a filter finds."""
+"""``chokaq cancel``, ``resurrect``, ``purge`` and ``restore``: on ids, or on everything that a filter finds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .subcommand import Call, Subcommand
 from .table import Column
 from .text import age, instant, one_line
 
-__all__ = ["CANCEL", "RESURRECT"]
+__all__ = ["CANCEL", "PURGE", "RESTORE", "RESURRECT"]
 
 CONFIRM_FROM = 25
 """Jobs from which a person is asked, or --yes is wanted."""
@@ -144,7 +144,7 @@ def _work(call: Call, ids: Sequence[str], verb: Verb, word: str) -> tuple[BulkRe
 
 def _tell(call: Call, answer: BulkResult, word: str, selected: int, stopped: bool) -> None:
     console = call.console
-    past = {"cancel": "cancelled", "resurrect": "resurrected"}[word]
+    past = {"cancel": "cancelled"}.get(word, f"{word.removesuffix('e')}ed")
     if answer.applied:
         console.line(f"{len(answer.applied):,} {past}.", "good")
     if answer.requested:
@@ -167,6 +167,26 @@ def _cancel(call: Call) -> int:
     found, wanted = _select(call, "active", ("hot",))
     verb = partial(control.cancel, by=actor(call.options), reason=call.options["reason"])
     return _act(call, found, wanted, verb, "cancel")
+
+
+# -- the Trash ---------------------------------------------------------------------------------------------------------
+
+
+def _purge(call: Call) -> int:
+    found, wanted = _select(call, "dead", ("dlq", "archive"))
+    verb = partial(control.purge, by=actor(call.options), reason=call.options["reason"])
+    return _act(call, found, wanted, verb, "purge")
+
+
+def _restore(call: Call) -> int:
+    found, wanted = _select(call, "purged", ("trash",))
+    verb = partial(
+        control.restore,
+        by=actor(call.options),
+        reason=call.options["reason"],
+        on_key_conflict="drop" if call.options["drop_key"] else "skip",
+    )
+    return _act(call, found, wanted, verb, "restore")
 
 
 # -- resurrect ---------------------------------------------------------------------------------------------------------
@@ -224,9 +244,9 @@ def _check_payload(job_id: str, payload: str) -> None:
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _common_arguments(parser: argparse.ArgumentParser, *, dead: bool) -> None:
+def _common_arguments(parser: argparse.ArgumentParser, *, places: tuple[str, ...]) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help="Ids of jobs; - reads them from standard input.")
-    filter_arguments(parser, places=("dlq",) if dead else ("hot",))
+    filter_arguments(parser, places)
     parser.add_argument("--all", action="store_true", help="Every one; needed where no filter narrows it.")
     parser.add_argument("--limit", type=positive, metavar="N", help="The first N that match, the oldest first.")
     parser.add_argument("--dry-run", action="store_true", help="Show which, change nothing.")
@@ -235,47 +255,84 @@ def _common_arguments(parser: argparse.ArgumentParser, *, dead: bool) -> None:
 
 
 def _resurrect_arguments(parser: argparse.ArgumentParser) -> None:
-    _common_arguments(parser, dead=True)
+    _common_arguments(parser, places=("dlq",))
     group = parser.add_argument_group("edits", "What to change on the way.")
     group.add_argument(
         "--payload", metavar="JSON", help="New payload of one job: JSON, @file, or - for standard input."
     )
     group.add_argument("--priority", type=int, metavar="N", help="New priority.")
     group.add_argument("--set-tags", metavar="A,B", help="New tags; empty takes all off.")
-    group.add_argument(
+    _drop_key_argument(group)
+
+
+def _restore_arguments(parser: argparse.ArgumentParser) -> None:
+    _common_arguments(parser, places=("trash",))
+    _drop_key_argument(parser)
+
+
+def _drop_key_argument(parser: Any) -> None:
+    parser.add_argument(
         "--drop-key", action="store_true", help="Give up the idempotency key where another active job holds it."
     )
 
 
 EXITS = "0 all of them   1 none matched, or some were refused   2 wrong arguments"
+FROZEN = f"What matches is frozen first: later jobs are not in it. A filter, and {CONFIRM_FROM} ids or more, need a "
+"yes."
+ID = "01J9Z6T0Q5W9X3V8R2K7M4N1PB"
 CANCEL = Subcommand(
     "cancel",
     "Cancel active jobs, by id or by filter.",
     _cancel,
     description="Waiting jobs go to the DLQ as Cancelled, from where they can be resurrected; running ones are asked "
-    f"to stop. What matches is frozen first: later jobs are not in it. A filter, and {CONFIRM_FROM} ids or more, need "
-    "a yes.",
+    f"to stop. {FROZEN}",
     examples=[
-        ("cancel 01J9Z6T0Q5W9X3V8R2K7M4N1PB --reason 'wrong address'", "one job"),
+        (f"cancel {ID} --reason 'wrong address'", "one job"),
         ("cancel --queue mail --status scheduled --dry-run", "which ones would it be?"),
         ("cancel --type report.build.v1 --yes --by nightly", "all of a type, from a script"),
     ],
-    adds=partial(_common_arguments, dead=False),
+    adds=partial(_common_arguments, places=("hot",)),
     exits=EXITS,
 )
 RESURRECT = Subcommand(
     "resurrect",
     "Bring dead jobs back, by id or by filter; edit one on the way.",
     _resurrect,
-    description="They are pending and due at once, with attempts counted afresh. A new payload is checked by the "
-    f"job's type. What matches is frozen first: later deaths are not in it. A filter, and {CONFIRM_FROM} ids or more, "
-    "need a yes.",
+    description="They are pending and due at once, with attempts counted afresh. A new payload is checked by the job's "
+    f"type. {FROZEN}",
     examples=[
-        ("resurrect 01J9Z6T0Q5W9X3V8R2K7M4N1PB", "one job as it is"),
-        ('resurrect 01J9Z6T0Q5W9X3V8R2K7M4N1PB --payload \'{"to": "ada@example.com"}\'', "one job, repaired"),
+        (f"resurrect {ID}", "one job as it is"),
+        (f'resurrect {ID} --payload \'{{"to": "ada@example.com"}}\'', "one job, repaired"),
         ("resurrect --failure Timeout --since 2h --dry-run", "what the outage killed"),
-        ("resurrect --fingerprint 3f2a90c4… --limit 10 --yes", "ten of a group, to see whether they work now"),
+        ("resurrect --fingerprint 3f2a90c4b1d7 --limit 10 --yes", "ten of a group, to see whether they work now"),
     ],
     adds=_resurrect_arguments,
+    exits=EXITS,
+)
+PURGE = Subcommand(
+    "purge",
+    "Put dead or succeeded jobs into the Trash, by id or by filter.",
+    _purge,
+    description="They can be restored for as long as RETENTION.TRASH says (7 days), and are deleted then. Dead jobs, "
+    f"unless --status says succeeded. {FROZEN}",
+    examples=[
+        ("purge --failure Cancelled --since 1d --dry-run", "which ones would it be?"),
+        ("purge --fingerprint 3f2a90c4b1d7 --yes --reason 'test data'", "one group of failures"),
+        ("purge --status succeeded --queue imports --yes", "history of a queue"),
+    ],
+    adds=partial(_common_arguments, places=("dlq", "archive")),
+    exits=EXITS,
+)
+RESTORE = Subcommand(
+    "restore",
+    "Take jobs out of the Trash, by id or by filter.",
+    _restore,
+    description=f"They go back to where they came from, as they were. {FROZEN}",
+    examples=[
+        ("jobs --status purged", "what is in the Trash"),
+        ("restore --since 10m --yes", "undo what was just purged"),
+        (f"restore {ID}", "one job"),
+    ],
+    adds=_restore_arguments,
     exits=EXITS,
 )

@@ -80,7 +80,7 @@ def filter_arguments(parser: argparse.ArgumentParser, places: tuple[str, ...]) -
     group.add_argument("--type", metavar="KEY", help="Jobs of this type key, such as email.send.v1.")
     fitting = [name for name, place in STATUSES.items() if place in places]
     group.add_argument("--status", metavar="STATUS", help=f"One of {', '.join(fitting)}.")
-    if places == ("dlq",):
+    if "dlq" in places and "hot" not in places:
         group.add_argument("--failure", metavar="REASON", help="Why it is dead, such as FatalError or Timeout.")
         group.add_argument("--fingerprint", metavar="HEX", help="One group of like failures, as `dlq` shows it.")
     group.add_argument("--tag", metavar="TAG", help="Jobs with this tag.")
@@ -99,7 +99,7 @@ def filter_of(options: Mapping[str, Any], now: dt.datetime, default: str, allowe
         fitting = [name for name, place in STATUSES.items() if place in allowed]
         usage(f"--status {status}: this works on {', '.join(fitting)} jobs only.")
     since = options.get("since")
-    return JobFilter(
+    wanted = JobFilter(
         status=status,
         queue=_text(options, "queue"),
         type=_text(options, "type"),
@@ -108,6 +108,9 @@ def filter_of(options: Mapping[str, Any], now: dt.datetime, default: str, allowe
         tag=_text(options, "tag"),
         since=None if since is None else time_of(since, now),
     )
+    if not wanted.fits:
+        usage(f"--failure and --fingerprint are of dead jobs, not of {wanted.status} ones.")
+    return wanted
 
 
 def _text(options: Mapping[str, Any], name: str) -> str | None:

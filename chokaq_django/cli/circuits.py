@@ -1,16 +1,21 @@
-"""``chokaq circuits``."""
+"""``chokaq circuits``, and opening, closing and resetting them by hand."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
+from .. import control
+from ..job.registry import registry
 from ..models import Circuit
-from .console import OK
+from ..storage import BulkResult
+from .arguments import act_arguments, actor
+from .console import FINDINGS, OK, meant, usage
 from .subcommand import Call, Subcommand
 from .table import Column
-from .text import brief_age, duration, instant
+from .text import brief_age, duration, instant, one_line
 
 __all__ = ["CIRCUITS", "circuit_document", "open_circuits"]
 
@@ -76,6 +81,50 @@ def _circuits(call: Call) -> int:
     return OK
 
 
+def _change(verb: Callable[..., BulkResult], said: str) -> Callable[[Call], int]:
+    def run(call: Call) -> int:
+        keys = [_known_or_refused(call, key.strip()) for key in call.options["types"]]
+        by = actor(call.options)
+        answers = [verb(key, by=by, reason=call.options["reason"]) for key in dict.fromkeys(keys)]
+        applied = [key for answer in answers for key in answer.applied]
+        refused = [conflict for answer in answers for conflict in answer.refused]
+        call.console.document(
+            {
+                "by": by,
+                "applied": applied,
+                "refused": [{"type": each.id, "reason": each.reason} for each in refused],
+            }
+        )
+        for key in applied:
+            call.console.line(f"{one_line(key)} {said}.", "good")
+        for conflict in refused:
+            call.console.line(f"{one_line(conflict.id)}: {conflict.reason}", "warn")
+        return OK if applied else FINDINGS
+
+    return run
+
+
+def _known_or_refused(call: Call, key: str) -> str:
+    """``key``, if code or a circuit knows it; else a usage error."""
+    if call.options["new"] or registry.get(key) is not None:
+        return key
+    if Circuit.objects.using(call.alias).filter(pk=key).exists():
+        return key
+    known = [job_type.key for job_type in registry.types() if not job_type.wants_raw]
+    return usage(
+        f"The code here knows no type {one_line(key, 100)!r}.{meant(key, known)} --new accepts it all the same."
+    )
+
+
+def _change_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("types", nargs="+", metavar="TYPE", help="Type keys, such as email.send.v1.")
+    parser.add_argument("--new", action="store_true", help="Accept a type that the code here does not know.")
+    act_arguments(parser)
+
+
+CHANGED = "0 at least one was changed   1 none had to be   2 unknown type"
+
+
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="Closed ones with a history too.")
 
@@ -88,4 +137,30 @@ CIRCUITS = Subcommand(
     "again. Held-back jobs keep their place and use no attempt.",
     examples=[("circuits", "what is held back now"), ("circuits --all --json", "every circuit, for a script")],
     adds=_arguments,
+    children=[
+        Subcommand(
+            "open",
+            "Start no job of a type until somebody closes its circuit.",
+            _change(control.open_circuit, "is held back until its circuit is closed"),
+            examples=[("circuits open email.send.v1 --reason 'provider is down'", "hold a type back, in all queues")],
+            adds=_change_arguments,
+            exits=CHANGED,
+        ),
+        Subcommand(
+            "close",
+            "Let jobs of a type start again now, without a probe.",
+            _change(control.close_circuit, "may run again"),
+            examples=[("circuits close email.send.v1", "the provider is back")],
+            adds=_change_arguments,
+            exits=CHANGED,
+        ),
+        Subcommand(
+            "reset",
+            "Close a circuit and forget the failures counted so far.",
+            _change(control.reset_circuit, "starts anew"),
+            examples=[("circuits reset email.send.v1", "as if nothing had failed")],
+            adds=_change_arguments,
+            exits=CHANGED,
+        ),
+    ],
 )

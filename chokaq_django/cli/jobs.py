@@ -12,7 +12,7 @@ import msgspec
 
 from .. import control
 from ..control.view import JobView, Location, dead_status, known
-from ..models import AuditEntry, FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus
+from ..models import AuditEntry, FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash
 from ..reading.selection import PLACES, JobFilter, matches, rows_of, tags_of
 from ..reading.waiting import why_waiting
 from .arguments import filter_arguments, filter_of, limit_argument
@@ -33,6 +33,7 @@ QUEUE, TYPE = Column("QUEUE", flexible=True), Column("TYPE", flexible=True)
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "hot": (ID, Column("STATUS"), QUEUE, TYPE, Column("TRY", right=True), Column("DUE", right=True)),
     "archive": (ID, QUEUE, TYPE, Column("TOOK", right=True), Column("FINISHED", right=True)),
+    "trash": (ID, Column("FROM"), QUEUE, TYPE, Column("PURGED", right=True), Column("KEPT", right=True)),
     "dlq": (ID, Column("REASON", flexible=True), QUEUE, TYPE, Column("DIED", right=True)),
 }
 
@@ -49,6 +50,8 @@ def status_name(row: JobBase, now: dt.datetime) -> str:
     """The status of a row, scheduled and retrying told from pending."""
     if isinstance(row, JobDLQ):
         return dead_status(row.failure_reason).name.lower()
+    if isinstance(row, JobTrash):
+        return "purged"
     if not isinstance(row, JobHot):
         return "succeeded"
     status = known(JobStatus, row.status)
@@ -70,6 +73,11 @@ def job_line(row: JobBase, now: dt.datetime) -> dict[str, Any]:
         line["progress"] = row.progress
     elif isinstance(row, JobArchive):
         line |= {"finished_at": instant(row.finished_at), "duration_ms": row.duration_ms, "wait_ms": row.wait_ms}
+    elif isinstance(row, JobTrash):
+        line |= {
+            "came_from": row.came_from, "purged_at": instant(row.purged_at), "purged_by": row.purged_by,
+            "expires_at": instant(row.expires_at),
+        }  # fmt: skip
     elif isinstance(row, JobDLQ):
         line |= {
             "failed_at": instant(row.failed_at), "failure_reason": reason_name(row.failure_reason),
@@ -118,6 +126,9 @@ def _cells(row: JobBase, now: dt.datetime) -> tuple[object, ...]:
         return row.pk, row.queue, row.type, duration(row.duration_ms / 1000), brief_age(row.finished_at, now)
     if isinstance(row, JobDLQ):
         return row.pk, reason_name(row.failure_reason), row.queue, row.type, brief_age(row.failed_at, now)
+    if isinstance(row, JobTrash):
+        kept = "for ever" if row.expires_at is None else brief_age(row.expires_at, now)
+        return row.pk, row.came_from, row.queue, row.type, brief_age(row.purged_at, now), kept
     status = status_name(row, now)
     return row.pk, status, row.queue, row.type, f"{row.attempt}/{row.max_attempts}", brief_age(row.run_at, now)
 
@@ -220,6 +231,10 @@ def _show(call: Call, job: JobView, now: dt.datetime, reasons: list[str]) -> Non
             ("reason", reason_name(job.failure_reason)),
             ("error", job.error_type),
             ("fingerprint", job.fingerprint),
+            ("purged", job.purged_at and moment(job.purged_at, now)),
+            ("purged by", job.purged_by),
+            ("came from", job.came_from),
+            ("deleted", job.expires_at and moment(job.expires_at, now)),
             ("worker", job.worker_id),
             (
                 "cancel asked",

@@ -1,13 +1,15 @@
-"""``chokaq workers`` and ``chokaq workers stop``."""
+"""``chokaq workers``, and what one asks of them: ``stop``, ``drain``, ``concurrency``."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import control
 from ..reading.fleet import WorkerView, read_workers
+from ..storage import BulkResult
 from .arguments import act_arguments, actor, positive
 from .console import FINDINGS, OK, meant, usage
 from .subcommand import Call, Subcommand
@@ -16,6 +18,7 @@ from .text import brief, instant, moment, number, one_line
 
 __all__ = ["WORKERS", "worker_document"]
 
+Verb = Callable[[Mapping[str, Any], str, str], BulkResult]
 COLUMNS = (
     Column("WORKER", flexible=True), Column("STATE"), Column("BUSY", right=True), Column("QUEUES", flexible=True),
     Column("DONE", right=True), Column("MB", right=True), Column("UP", right=True), Column("SEEN", right=True),
@@ -93,39 +96,61 @@ def _in_full(call: Call, workers: list[WorkerView], now: Any) -> None:
         )
 
 
-def _stop(call: Call) -> int:
-    now = call.now()
-    workers = {worker.row.pk: worker for worker in read_workers(call.alias, now)}
+def _order(verb: Verb, said: str) -> Callable[[Call], int]:
+    """A subcommand that asks named workers, or all that are alive, for something."""
+
+    def run(call: Call) -> int:
+        ids = _named(call)
+        by = actor(call.options)
+        answers = [verb(call.options, worker_id, by) for worker_id in ids]
+        asked = [worker_id for answer in answers for worker_id in answer.requested]
+        refused = [conflict for answer in answers for conflict in answer.refused]
+        for worker_id in asked:
+            call.console.line(f"Asked {one_line(worker_id)} {said}.", "good")
+        for conflict in refused:
+            call.console.line(f"{one_line(conflict.id)}: {conflict.reason}", "warn")
+        if not ids:
+            call.console.line("No worker is alive.", "warn")
+        document: dict[str, Any] = {
+            "by": by,
+            "requested": asked,
+            "refused": [{"id": each.id, "reason": each.reason} for each in refused],
+        }
+        left: list[str] = []
+        if "wait" in call.options:
+            left = document["still_there"] = _wait(call, asked) if call.options["wait"] else []
+        call.console.document(document)
+        return OK if asked and not left else FINDINGS
+
+    return run
+
+
+def _named(call: Call) -> list[str]:
+    """The workers that were named, all of which there are, or all that are alive."""
+    workers = {worker.row.pk: worker for worker in read_workers(call.alias, call.now())}
     ids = list(dict.fromkeys(text.strip() for text in call.options["ids"]))
     if call.options["all"]:
         if ids:
             usage("Name workers, or say --all; not both.")
-        ids = [worker_id for worker_id, worker in workers.items() if worker.is_alive]
-    elif not ids:
-        usage("Name the workers to stop, as `chokaq workers --json` lists them, or say --all.")
+        return [worker_id for worker_id, worker in workers.items() if worker.is_alive]
+    if not ids:
+        usage("Name workers, as `chokaq workers -v 2` lists them, or say --all.")
     for worker_id in ids:
         if worker_id not in workers:
             usage(f"There is no worker {one_line(worker_id, 120)!r}.{meant(worker_id, workers)}")
-    by = actor(call.options)
-    answers = [control.stop_worker(worker_id, by=by, reason=call.options["reason"]) for worker_id in ids]
-    asked = [worker_id for answer in answers for worker_id in answer.requested]
-    refused = [conflict for answer in answers for conflict in answer.refused]
-    for worker_id in asked:
-        call.console.line(f"Asked {one_line(worker_id)} to stop: it finishes its running jobs and exits.", "good")
-    for conflict in refused:
-        call.console.line(f"{one_line(conflict.id)}: {conflict.reason}", "warn")
-    if not ids:
-        call.console.line("No worker is alive.", "warn")
-    left = _wait(call, asked) if call.options["wait"] else []
-    call.console.document(
-        {
-            "by": by,
-            "requested": asked,
-            "refused": [{"id": each.id, "reason": each.reason} for each in refused],
-            "still_there": left,
-        }
-    )
-    return OK if asked and not left else FINDINGS
+    return ids
+
+
+def _stop_one(options: Mapping[str, Any], worker_id: str, by: str) -> BulkResult:
+    return control.stop_worker(worker_id, by=by, reason=options["reason"])
+
+
+def _drain_one(options: Mapping[str, Any], worker_id: str, by: str) -> BulkResult:
+    return control.drain_worker(worker_id, by=by, reason=options["reason"])
+
+
+def _resize_one(options: Mapping[str, Any], worker_id: str, by: str) -> BulkResult:
+    return control.set_concurrency(worker_id, options["threads"], by=by, reason=options["reason"])
 
 
 def _wait(call: Call, ids: list[str]) -> list[str]:
@@ -148,14 +173,23 @@ def _wait(call: Call, ids: list[str]) -> list[str]:
     return left
 
 
-def _stop_arguments(parser: argparse.ArgumentParser) -> None:
+def _name_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", metavar="WORKER", help="Ids of workers.")
     parser.add_argument("--all", action="store_true", help="All that are alive.")
+    act_arguments(parser)
+
+
+def _stop_arguments(parser: argparse.ArgumentParser) -> None:
+    _name_arguments(parser)
     parser.add_argument("--wait", action="store_true", help="Wait until they are gone.")
     parser.add_argument(
         "--timeout", type=positive, default=120, metavar="S", help="Wait so many seconds at most (default: 120)."
     )
-    act_arguments(parser)
+
+
+def _resize_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("threads", type=positive, metavar="N", help="Threads of each process.")
+    _name_arguments(parser)
 
 
 WORKERS = Subcommand(
@@ -167,13 +201,13 @@ WORKERS = Subcommand(
     examples=[
         ("workers", "all of them"),
         ("workers -v 2", "each in full, its whole id included"),
-        ("workers stop --all --wait --reason deploy", "drain the fleet and wait for it"),
+        ("workers stop --all --wait --reason deploy", "end the fleet gracefully and wait for it"),
     ],
     children=[
         Subcommand(
             "stop",
             "Ask workers to finish their running jobs and exit.",
-            _stop,
+            _order(_stop_one, "to finish its running jobs and exit"),
             description="A worker reads the request within seconds. Its supervisor does not start it again; your init "
             "system may.",
             examples=[
@@ -182,6 +216,26 @@ WORKERS = Subcommand(
             ],
             adds=_stop_arguments,
             exits="0 asked (and gone, with --wait)   1 nothing to stop, or still there   2 unknown worker",
-        )
+        ),
+        Subcommand(
+            "drain",
+            "Ask workers to claim nothing more, and stay.",
+            _order(_drain_one, "to claim nothing more"),
+            description="What runs ends in its own time. `workers concurrency` takes them back to work.",
+            examples=[("workers drain web-1-4711-9f3a22c1", "one of them"), ("workers drain --all", "the whole fleet")],
+            adds=_name_arguments,
+            exits="0 asked   1 nothing to ask   2 unknown worker",
+        ),
+        Subcommand(
+            "concurrency",
+            "Change how many threads workers have, until they end.",
+            _order(_resize_one, "for so many threads"),
+            examples=[
+                ("workers concurrency 20 --all", "20 threads in each process"),
+                ("workers concurrency 5 web-1-4711-9f3a22c1", "fewer in one of them"),
+            ],
+            adds=_resize_arguments,
+            exits="0 asked   1 nothing to ask   2 unknown worker, or a bad number",
+        ),
     ],
 )

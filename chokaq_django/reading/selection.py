@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 
-from ..models import FailureReason, JobArchive, JobDLQ, JobHot, JobStatus
+from ..models import FailureReason, JobArchive, JobDLQ, JobHot, JobStatus, JobTrash
 from .plans import live
 
 __all__ = ["PLACES", "STATUSES", "JobFilter", "Preview", "matches", "preview", "rows_of"]
@@ -50,17 +50,19 @@ PLACES: dict[str, tuple[type[Model], str]] = {
     "hot": (JobHot, "created_at"),
     "archive": (JobArchive, "finished_at"),
     "dlq": (JobDLQ, "failed_at"),
+    "trash": (JobTrash, "purged_at"),
 }
 """Name of a place to its model and the time that its lists are about."""
 STATUSES = {
     "active": "hot", **dict.fromkeys(_HOT, "hot"), "succeeded": "archive", "dead": "dlq", **dict.fromkeys(_DEAD, "dlq"),
+    "purged": "trash",
 }  # fmt: skip
 """Status as one asks for it to the place where such jobs are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs. ``status`` is one of :data:`STATUSES`; ``since``: created, finished or dead since then."""
+    """Which jobs. ``status`` is one of :data:`STATUSES`; ``since``: created, finished, dead or purged since then."""
 
     status: str = "active"
     queue: str | None = None
@@ -73,6 +75,11 @@ class JobFilter:
     @property
     def place(self) -> str:
         return STATUSES[self.status]
+
+    @property
+    def fits(self) -> bool:
+        """Whether such jobs have what is asked of them: only dead ones have a reason and a fingerprint."""
+        return self.place == "dlq" or (self.reason is None and self.fingerprint is None)
 
     @property
     def is_everything(self) -> bool:

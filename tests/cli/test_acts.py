@@ -12,7 +12,17 @@ import pytest
 from chokaq_django import Job
 from chokaq_django.cli import acts, arguments, console
 from chokaq_django.job.ids import new_id
-from chokaq_django.models import AuditEntry, FailureReason, JobDLQ, JobHot, Queue, Worker
+from chokaq_django.models import (
+    AuditEntry,
+    Circuit,
+    FailureReason,
+    JobArchive,
+    JobDLQ,
+    JobHot,
+    JobTrash,
+    Queue,
+    Worker,
+)
 from tests import factories as make
 
 from .conftest import Run
@@ -279,3 +289,66 @@ def test_waiting_for_workers_ends(chokaq: Run) -> None:
     answer = chokaq("workers", "stop", "one", "--wait", "--timeout", "1")
     assert answer.code == 1
     assert "Still there after 1 s: one" in answer.out
+
+
+def test_drain_and_resize_workers(chokaq: Run) -> None:
+    make.worker("one")
+    make.worker("two")
+    assert chokaq("workers", "drain", "one").code == 0
+    assert Worker.objects.get(pk="one").desired_concurrency == 0
+    assert chokaq("workers", "concurrency", "20", "--all").code == 0
+    assert set(Worker.objects.values_list("desired_concurrency", flat=True)) == {20}
+    answer = chokaq("workers", "concurrency", "1000000", "one")
+    assert (answer.code, "concurrency must be from 1" in answer.error) == (2, True)
+
+
+# -- circuits ----------------------------------------------------------------------------------------------------------
+
+
+def test_circuits_by_hand(chokaq: Run) -> None:
+    answer = chokaq("circuits", "open", "cli.letter", "--by", "ada", "--reason", "provider is down")
+    assert (answer.code, "cli.letter is held back" in answer.out) == (0, True)
+    assert Circuit.objects.get().forced
+    assert AuditEntry.objects.get().reason == "provider is down"
+    assert chokaq("circuits", "open", "cli.letter").code == 1
+    assert chokaq("circuits", "close", "cli.letter", "--json").json["applied"] == ["cli.letter"]
+    assert chokaq("circuits", "reset", "cli.letter").code in (0, 1)
+
+
+def test_a_misspelt_type_is_not_held_back(chokaq: Run) -> None:
+    answer = chokaq("circuits", "open", "cli.leter")
+    assert (answer.code, "Did you mean 'cli.letter'?" in answer.error) == (2, True)
+    assert not Circuit.objects.exists()
+    assert chokaq("circuits", "open", "of.other.code", "--new").code == 0
+
+
+# -- the Trash ---------------------------------------------------------------------------------------------------------
+
+
+def test_purge_and_restore(chokaq: Run) -> None:
+    dead, done = make.dead(fingerprint="a" * 32), make.archived(queue="imports")
+    make.dead(fingerprint="b" * 32)
+    before = list(JobDLQ.objects.filter(pk=dead.pk).values())
+    assert "1 job to purge" in chokaq("purge", "--fingerprint", "aaaaaaaa", "--dry-run").out
+    assert not JobTrash.objects.exists()
+    assert "1 purged." in chokaq("purge", "--fingerprint", "aaaaaaaa", "--yes", "--by", "ada").out
+    assert chokaq("purge", "--status", "succeeded", "--queue", "imports", "--yes").code == 0
+    listed = chokaq("jobs", "--status", "purged", "--json").json["jobs"]
+    assert {(job["id"], job["came_from"]) for job in listed} == {(dead.pk, "dlq"), (done.pk, "archive")}
+    assert "(Trash)" in chokaq("job", dead.pk).out
+    assert "ada" in chokaq("job", dead.pk).out
+    assert len([line for line in chokaq("jobs", "--status", "purged").lines if len(line) > 80]) == 0
+    answer = chokaq("restore", "--since", "10m", "--yes")
+    assert (answer.code, "2 restored." in answer.out) == (0, True)
+    assert list(JobDLQ.objects.filter(pk=dead.pk).values()) == before
+    assert JobArchive.objects.get().pk == done.pk
+    assert chokaq("restore", dead.pk).code == 1
+
+
+def test_what_is_to_be_purged_must_be_said(chokaq: Run) -> None:
+    make.dead()
+    assert chokaq("purge").code == 2
+    assert chokaq("purge", "--all").code == 2  # without a yes
+    assert "of dead jobs" in chokaq("purge", "--status", "succeeded", "--failure", "Timeout", "--yes").error
+    assert chokaq("purge", "--status", "active", "--yes").code == 2
+    assert JobDLQ.objects.count() == 1
