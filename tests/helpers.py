@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +56,23 @@ def database_url(alias: str = "default") -> str:
     options = {key: value for key, value in config["OPTIONS"].items() if type(value) in (str, int)}
     query = f"?{urlencode(options, quote_via=quote)}" if options else ""
     return f"{scheme}://{user}{password}@{quote(str(config['HOST'] or ''), safe='.')}{port}/{config['NAME']}{query}"
+
+
+KILL = {
+    "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%s)"),
+    "mysql": ("SELECT CONNECTION_ID()", "KILL %s"),
+    "microsoft": ("SELECT @@SPID", "KILL %s"),
+}
+
+
+def kill_connection(victim: BaseDatabaseWrapper, by: BaseDatabaseWrapper) -> None:
+    """Ends a connection on the server's side, as a failover or an administrator would."""
+    ask, end = KILL[victim.vendor]
+    with victim.cursor() as cursor:
+        cursor.execute(ask)
+        (number,) = cursor.fetchone()
+    with by.cursor() as cursor:
+        cursor.execute(end % int(number))  # SQL Server's KILL takes no parameter
 
 
 def need_mssql_backend() -> None:

@@ -544,8 +544,11 @@ class BreakJob(Job, type="test.break", circuit=False):
         if self.how == "closed":
             connection.connection.close()
         elif self.how == "killed":
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            from .helpers import kill_connection
+
+            other = connection.copy()  # SQL Server lets nobody end his own
+            kill_connection(connection, by=other)
+            other.close()
         elif self.how == "open transaction":
             transaction.atomic().__enter__()
             effect(ctx, "never committed")

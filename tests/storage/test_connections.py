@@ -7,38 +7,22 @@ from collections.abc import Callable
 
 import pytest
 from django.db import DatabaseError, connection, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from chokaq_django.models import JobHot, Queue
 from chokaq_django.storage import ClaimedJob, ClaimRequest, Storage, get_storage
 from chokaq_django.storage.contract import QueueRow
 
+from ..helpers import kill_connection
 from .invariants import assert_one_place
 from .support import WORKER, Jobs, committed, new_job, outcome
 
 pytestmark = committed
-
-KILL = {
-    "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%s)"),
-    "mysql": ("SELECT CONNECTION_ID()", "KILL %s"),
-    "microsoft": ("SELECT @@SPID", "KILL %s"),
-}
 
 
 @pytest.fixture(autouse=True)
 def _a_server(engine: str) -> None:
     if engine == "sqlite":
         pytest.skip("SQLite has no connection to lose")
-
-
-def kill(victim: BaseDatabaseWrapper, by: BaseDatabaseWrapper) -> None:
-    """Ends a connection on the server's side, as a failover or an administrator would."""
-    ask, end = KILL[victim.vendor]
-    with victim.cursor() as cursor:
-        cursor.execute(ask)
-        (number,) = cursor.fetchone()
-    with by.cursor() as cursor:
-        cursor.execute(end % int(number))  # SQL Server's KILL takes no parameter
 
 
 Operation = Callable[[Storage, ClaimedJob, ClaimedJob], object]
@@ -67,13 +51,13 @@ def test_a_lost_connection_is_opened_again_and_the_work_is_done(
     jobs.storage.seed_queue(QueueRow("mail", False, True, None, None, None, None))
     (running,), (fetched,) = jobs.running(), jobs.fetched()
     jobs.one()
-    kill(other.connection, by=connection)  # type: ignore[attr-defined]
+    kill_connection(other.connection, by=connection)  # type: ignore[attr-defined]
     assert operation(other, running, fetched), "as if nothing had happened"
     assert_one_place(3 + 2 * (operation is OPERATIONS["enqueue"]))
 
 
 def test_the_callers_own_connection_is_opened_again_outside_a_transaction(jobs: Jobs, other: Storage) -> None:
-    kill(connection, by=other.connection)  # type: ignore[attr-defined]
+    kill_connection(connection, by=other.connection)  # type: ignore[attr-defined]
     assert jobs.one()
     assert JobHot.objects.count() == 1
 
@@ -87,7 +71,7 @@ def test_a_connection_lost_in_the_callers_transaction_is_the_callers_error(other
             with transaction.atomic():
                 own = get_storage()
                 Queue.objects.create(name="before", updated_at=own.now())
-                kill(connection, by=other.connection)  # type: ignore[attr-defined]
+                kill_connection(connection, by=other.connection)  # type: ignore[attr-defined]
                 own.enqueue([new_job()])
         except DatabaseError as error:
             raised.append(error)

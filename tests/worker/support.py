@@ -81,6 +81,11 @@ def error_of(view: JobView) -> str:
     return view.error_details or ""
 
 
+def not_on(engine: str, why: str) -> pytest.MarkDecorator:
+    """Marks a test that applies to all engines but one; ``why`` says what that lacks."""
+    return pytest.mark.skipif(connection.vendor == engine, reason=f"does not apply to {engine}: {why}")
+
+
 def only_on(engine: str, why: str) -> pytest.MarkDecorator:
     """Marks a test that applies to one engine only; ``why`` says what the others lack."""
     return pytest.mark.skipif(connection.vendor != engine, reason=f"applies to {engine} only: {why}")

@@ -15,7 +15,7 @@ from ..helpers import wait_until
 from ..ledger import Ledger
 from ..models import Effect
 from .conftest import StartWorker
-from .support import all_settled, committed, error_of, in_state, job, only_on, settled
+from .support import all_settled, committed, error_of, in_state, job, not_on, settled
 
 pytestmark = committed
 
@@ -209,7 +209,7 @@ def test_an_atomic_job_whose_hook_fails_after_the_commit_has_succeeded(
     assert "too late to fail" in told.getMessage()
 
 
-@only_on("postgresql", "on SQLite nobody else can write while an atomic job runs")
+@not_on("sqlite", "nobody else can write while an atomic job runs")
 def test_an_atomic_job_whose_lease_is_gone_leaves_no_rows(start_worker: StartWorker, ledger: Ledger) -> None:
     from chokaq_django.storage import get_storage
     from chokaq_django.storage.contract import RescueAction
@@ -227,7 +227,7 @@ def test_an_atomic_job_whose_lease_is_gone_leaves_no_rows(start_worker: StartWor
     assert not Effect.objects.filter(job=job_id).exists()
 
 
-@only_on("postgresql", "a SQLite transaction cannot be ended from another thread")
+@not_on("sqlite", "its transaction cannot be ended from another thread")
 def test_an_atomic_job_past_its_timeout_is_cut_off_and_leaves_no_rows(
     start_worker: StartWorker, ledger: Ledger
 ) -> None:
