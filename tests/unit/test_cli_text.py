@@ -61,12 +61,8 @@ def test_wrapping_loses_nothing_but_blanks(text: str, room: int) -> None:
 
 
 def test_a_table_fits() -> None:
-    columns = (
-        Column("ID"),
-        Column("NAME", flexible=True),
-        Column("KEY", flexible=True, least=10),
-        Column("N", right=True),
-    )
+    flexible = (Column("NAME", flexible=True), Column("KEY", flexible=True, least=10))
+    columns = (Column("ID"), *flexible, Column("N", right=True))
     rows = [("0" * 26, "name " * 20, "key" * 30, 5), ("1" * 26, "🎉" * 40, "short", 12345)]
     lines = render(columns, rows, 80)
     assert {width(line) for line in lines} == {80}
