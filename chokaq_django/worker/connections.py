@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from typing import Any, cast
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -29,6 +30,22 @@ def tidy_connections(*, busy: bool = True) -> None:
             forgotten = True
         if forgotten:
             del connections[connection.alias]
+
+
+def close_before_fork() -> None:
+    """Close every connection of this process, those too that a pool keeps under Django's: a child would inherit their
+    sockets, and read what was answered to another process. Children make their own."""
+    connections.close_all()
+    for connection in connections.all(initialized_only=True):
+        close_pool = getattr(connection, "close_pool", None)  # PostgreSQL's, with "pool" in OPTIONS
+        if close_pool is not None:
+            close_pool()
+        if connection.vendor == "microsoft":
+            pooling = getattr(cast("Any", connection).Database, "pooling", None)
+            if callable(pooling):
+                # mssql-python's, which is on unless told otherwise. It stays off: workers keep their connections, and
+                # it may hand out one that the server has ended. (pyodbc's has no end; unixODBC pools only on demand.)
+                pooling(enabled=False)
 
 
 def _closed_below(connection: BaseDatabaseWrapper) -> bool:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from django.db import connections
-
 from ..conf import Options
 from ..observability.events import Event, log_event
 from .child import RECYCLE, STOP_SIGNALS, STOPPED, Child
+from .connections import close_before_fork
 from .health_server import HealthServer, vitals
 from .process import WorkerPlan
 
@@ -67,7 +66,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Until every child has ended for good; the exit code."""
-        connections.close_all()
+        close_before_fork()
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)

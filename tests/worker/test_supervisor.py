@@ -15,7 +15,7 @@ from chokaq_django.models import Worker as WorkerRecord
 from .. import jobs
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
-from .support import committed, job, settled
+from .support import committed, job, not_on, settled
 
 pytestmark = committed
 
@@ -55,6 +55,20 @@ def test_a_killed_child_is_replaced_and_the_other_goes_on(worker_process: StartP
     for job_id in ids:
         assert settled(job_id).status == JobStatus.SUCCEEDED
     assert worker.stop() == 0, worker.output
+
+
+@not_on("sqlite", "no process has a connection")
+def test_no_two_processes_share_a_connection(worker_process: StartProcess) -> None:
+    """The supervisor has asked the database before it forks; what a pool of the driver's keeps would be inherited."""
+    worker = worker_process("--processes=2", "--concurrency=1")
+    registered(2)
+    supervisor = psutil.Process(worker.pid)
+    first, second = (
+        {connection.laddr for connection in process.net_connections("tcp")} for process in supervisor.children()
+    )
+    assert first, "nothing is known of its connections: the test shows nothing"
+    assert not first & second
+    assert not supervisor.net_connections("tcp")
 
 
 @pytest.mark.slow
