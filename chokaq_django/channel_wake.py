@@ -8,7 +8,6 @@ workers woken through it; without one they poll. A message that is lost costs a 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import functools
 import logging
 import os
@@ -25,17 +24,18 @@ from django.db import connections
 from .conf import get_options
 from .observability.events import Event, log_event
 
-__all__ = ["MESSAGE", "channel_layer", "group_of", "tell", "usable"]
+__all__ = ["MESSAGE", "PATIENCE", "Sender", "channel_layer", "group_of", "tell", "usable"]
 
 logger = logging.getLogger("chokaq.wake")
 
 MESSAGE = "chokaq.wake"
-"""Type of the messages; they carry ``queues``, a list of names."""
+"""Type of the messages; they carry ``queues``, a list of names, which is empty when any queue may have work."""
 GAP = 0.005
 """Seconds between two messages: what is enqueued meanwhile goes into the next."""
 NAMED = 100
-"""Queues that one message names at most: any message makes its receivers look."""
+"""Queues that one message names; with more, any queue is meant."""
 PATIENCE = 5.0
+"""Seconds for one call of the layer."""
 LOG_INTERVAL = 30.0
 
 
@@ -74,26 +74,29 @@ class Sender:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pending: dict[str, set[str]] = {}
+        self._pending: dict[str, set[str] | None] = {}
+        """Alias -> names of queues; None for any queue."""
         self._filled = threading.Event()
-        self._idle = threading.Event()
-        self._idle.set()
         self._thread: threading.Thread | None = None
-        self._pid = 0
         self._logged_at = float("-inf")
 
     def tell(self, alias: str, queues: Collection[str]) -> None:
         with self._lock:
-            self._pending.setdefault(alias, set()).update(queues)
-            self._idle.clear()
+            named = self._pending.setdefault(alias, set())
+            if not queues:
+                self._pending[alias] = None
+            elif named is not None:
+                named.update(queues)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="chokaq-wake", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="chokaq-wake", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # no more threads, or the interpreter is ending
+                    self._pending.clear()
+                    self._log(error)
+                    return
+                self._thread = thread
         self._filled.set()
-
-    def flush(self, timeout: float) -> bool:
-        """Wait until everything is sent; whether it is."""
-        return self._idle.wait(timeout)
 
     def _run(self) -> None:
         with asyncio.Runner() as runner:
@@ -104,23 +107,25 @@ class Sender:
                     pending, self._pending = self._pending, {}
                 for alias, queues in pending.items():
                     self._send(runner, alias, queues)
-                with self._lock:
-                    if not self._pending:
-                        self._idle.set()
                 time.sleep(GAP)
 
-    def _send(self, runner: asyncio.Runner, alias: str, queues: Collection[str]) -> None:
-        message = {"type": MESSAGE, "queues": sorted(queues)[:NAMED]}
+    def _send(self, runner: asyncio.Runner, alias: str, queues: Collection[str] | None) -> None:
+        named = sorted(queues) if queues is not None and len(queues) <= NAMED else []
+        message = {"type": MESSAGE, "queues": named}
         try:
             runner.run(asyncio.wait_for(channel_layer().group_send(group_of(alias), message), PATIENCE))
         except Exception as error:  # noqa: BLE001 - of whatever layer: the workers find the jobs by their poll
-            if time.monotonic() - self._logged_at >= LOG_INTERVAL:
-                self._logged_at = time.monotonic()
-                log_event(
-                    logger, logging.WARNING, Event.WAKE_UP_TROUBLE,
-                    "the channel layer does not take wake-ups, workers find new jobs by polling: %s: %s",
-                    type(error).__name__, error,
-                )  # fmt: skip
+            self._log(error)
+
+    def _log(self, error: Exception) -> None:
+        if time.monotonic() - self._logged_at < LOG_INTERVAL:
+            return
+        self._logged_at = time.monotonic()
+        log_event(
+            logger, logging.WARNING, Event.WAKE_UP_TROUBLE,
+            "the channel layer does not take wake-ups, workers find new jobs by polling: %s: %s",
+            type(error).__name__, error,
+        )  # fmt: skip
 
 
 _sender = Sender()
@@ -137,11 +142,5 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def tell(alias: str, queues: Collection[str]) -> None:
     """Tell workers of other processes that there may be work in these queues (in any, when it is empty). Returns at
-    once; call it after the commit."""
+    once; call it after the commit. What is not sent when the process ends is found by the next poll."""
     _sender.tell(alias, queues)
-
-
-@atexit.register
-def _last_words() -> None:
-    """A short command enqueues and ends: its message still goes out."""
-    _sender.flush(1.0)

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 
-from ..channel_wake import MESSAGE, channel_layer, group_of
+from ..channel_wake import MESSAGE, PATIENCE, channel_layer, group_of
 from ..observability.events import Event, log_event
 from .wakeup import PollingWaker
 
@@ -22,9 +23,10 @@ class ChannelWaker(PollingWaker):
     JOIN = 600.0
     """Seconds between two joins of the group: layers forget members after some time (Redis: a day)."""
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, interested: Callable[[str], bool]) -> None:
         super().__init__()
         self._group = group_of(alias)
+        self._interested = interested
         self._heard: set[str] = set()
         self._lock = threading.Lock()
         self._listening = False
@@ -45,7 +47,10 @@ class ChannelWaker(PollingWaker):
         return sorted(heard)
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._task.cancel() if self._task else None)
+        try:
+            self._loop.call_soon_threadsafe(lambda: self._task.cancel() if self._task else None)
+        except RuntimeError:
+            return  # the loop has ended by itself
         self._thread.join(self.RETRY)
 
     # -- the listening thread ------------------------------------------------------------------------------------------
@@ -58,6 +63,7 @@ class ChannelWaker(PollingWaker):
         except asyncio.CancelledError:
             pass
         finally:
+            self._listening = False
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
 
@@ -72,19 +78,17 @@ class ChannelWaker(PollingWaker):
                         logger, logging.WARNING, Event.WAKE_UP_TROUBLE,
                         "the channel layer gives no wake-ups, the worker polls: %s: %s", type(error).__name__, error,
                     )  # fmt: skip
-            finally:
-                self._listening = False
             await asyncio.sleep(self.RETRY)
 
     async def _hear(self) -> None:
         layer = channel_layer()
-        channel = await layer.new_channel()
+        channel = await asyncio.wait_for(layer.new_channel(), PATIENCE)
         joined = float("-inf")
         receive: asyncio.Future[dict[str, object]] | None = None
         try:
             while True:
                 if time.monotonic() - joined >= self.JOIN:
-                    await layer.group_add(self._group, channel)
+                    await asyncio.wait_for(layer.group_add(self._group, channel), PATIENCE)
                     joined = time.monotonic()
                     if not self._listening:
                         self._listening, self._logged = True, False
@@ -95,14 +99,18 @@ class ChannelWaker(PollingWaker):
                     message, receive = receive.result(), None
                     self._take(message)
         finally:
+            was_listening, self._listening = self._listening, False
             if receive is not None:
                 receive.cancel()
-            if self._listening:
-                await layer.group_discard(self._group, channel)
+            if was_listening:
+                await asyncio.wait_for(layer.group_discard(self._group, channel), PATIENCE)
 
     def _take(self, message: dict[str, object]) -> None:
         queues = message.get("queues") if message.get("type") == MESSAGE else None
-        if isinstance(queues, list):
+        if not isinstance(queues, list):
+            return
+        ours = [name for name in queues if isinstance(name, str) and self._interested(name)]
+        if ours or not queues:
             with self._lock:
-                self._heard.update(name for name in queues if isinstance(name, str))
+                self._heard.update(ours)
             self.set()

@@ -46,6 +46,8 @@ LATELY = 60.0
 """Seconds for which a queue is known by the kinds of jobs it has had."""
 BROUGHT_FORWARD = 500
 """Jobs of a circuit that has closed which a worker with free slots takes back to the head of their queue at once."""
+FORWARD = 1.0
+"""Seconds between looks for such jobs that found none."""
 QUEUES_KEPT = 1_000
 QUIET_AFTER = 60.0
 """Seconds of silence after which IDLE_POLL_INTERVAL holds."""
@@ -105,6 +107,7 @@ class Fetcher(Service):
         self._kinds = frozenset(job_type.is_async for job_type in registry.types() if job_type.handler is not None)
         """What this code has handlers of: False stands for threads, True for the event loop."""
         self._peek_at = 0.0
+        self._forward_at = 0.0
         self._peeked = False
         """The claim under way is such a look."""
         self._had: dict[str, dict[bool, float]] = {}
@@ -189,19 +192,23 @@ class Fetcher(Service):
         self._backlog = len(claim.jobs) >= limit
         if claim.contended:
             return random.uniform(0.005, 0.02)
-        if claim.deferred or self._backlog or (claim.jobs and not start) or self._bring_forward(storage, names):
+        if claim.deferred or self._backlog or (claim.jobs and not start) or self._bring_forward(storage):
             return 0.0
         return self._idle_pause(claim.next_due) if claim.jobs else self._nothing(fresh, claim.next_due)
 
-    def _bring_forward(self, storage: Storage, names: Sequence[str]) -> bool:
-        """Now that slots are free: give jobs whose circuit has closed their place back; whether there were any."""
+    def _bring_forward(self, storage: Storage) -> bool:
+        """Now that slots are free: give jobs whose circuit has closed their place back; whether there were any.
+
+        Once a second while there may be any: other workers may put some off a little longer, and a queue that is closed
+        now may open.
+        """
         freed = self._circuits.freed()
-        if not freed:
+        if not freed or time.monotonic() < self._forward_at:
             return False
-        if storage.advance(names, freed, max(freed.values()), BROUGHT_FORWARD):
-            return True
-        self._circuits.brought_forward(freed)
-        return False
+        moved = storage.advance(self._queues.claimable(), freed, max(freed.values()), BROUGHT_FORWARD)
+        if not moved:
+            self._forward_at = time.monotonic() + FORWARD
+        return moved > 0
 
     def _silent(self) -> bool:
         return time.monotonic() - self._active_at > QUIET_AFTER

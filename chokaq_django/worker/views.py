@@ -6,6 +6,7 @@ These are hints that spare queries: the claim itself checks pause and caps in th
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from zoneinfo import ZoneInfo
@@ -14,6 +15,7 @@ from ..conf import Options
 from ..models import Circuit
 from ..storage import Storage
 from ..storage.contract import CircuitRow, QueueRow
+from ..storage.deferrals import LONGEST_SPREAD
 
 REFRESH = 1.0
 CLOCK_REFRESH = 60.0
@@ -117,7 +119,9 @@ class CircuitView:
     def __init__(self) -> None:
         self._rows: dict[str, CircuitRow] = {}
         self._held: dict[str, float] = {}  # type that is not closed -> the longest time it was to stay so, in seconds
-        self._freed: dict[str, float] = {}  # type whose circuit closed -> the same
+        # Type that was let go -> the same, and until when anything of it can still be deferred.
+        self._freed: dict[str, tuple[float, float]] = {}
+        self._lock = threading.Lock()  # of the two above
         self._read_at = 0.0
         self._unknown: dict[str, tuple[float, float, float]] = {}  # type -> (first seen, blocked until, pause)
 
@@ -126,27 +130,31 @@ class CircuitView:
             self.replace(storage.circuits())
 
     def replace(self, rows: Sequence[CircuitRow]) -> None:
-        held = {
-            row.type: max(row.reopens_in, self._held.get(row.type, 0.0)) for row in rows if row.state != Circuit.CLOSED
-        }
-        gone = {key: seconds for key, seconds in self._held.items() if key not in held}
-        freed = {key: seconds for key, seconds in self._freed.items() if key not in held}
-        self._held, self._freed = held, freed | gone
+        with self._lock:
+            open_ = [row for row in rows if row.state != Circuit.CLOSED]
+            held = {row.type: max(row.reopens_in, self._held.get(row.type, 0.0)) for row in open_}
+            gone = {key: seconds for key, seconds in self._held.items() if key not in held}
+            if gone:
+                self._free(gone, max(gone.values()) + LONGEST_SPREAD)
+            self._held, self._freed = held, {key: entry for key, entry in self._freed.items() if key not in held}
         self._rows = {row.type: row for row in rows}
         self._read_at = time.monotonic()
 
     def freed(self) -> dict[str, float]:
         """Type keys whose circuit has closed, and whose deferred jobs may still wait to be brought forward, to the
         seconds for which the circuit was to be open at most."""
-        return self._freed
+        now = time.monotonic()
+        return {key: seconds for key, (seconds, until) in self._freed.items() if until > now}
 
     def let_go(self, types: Iterable[str], seconds: float) -> None:
-        """Nothing blocks these types here: what was put off for so long at most may be brought forward."""
-        self._freed |= {key: seconds for key in types if key not in self._held}
+        """Nothing blocks these types here: what others put off, for so long at most, may be brought forward."""
+        with self._lock:
+            self._free({key: seconds for key in types if key not in self._held}, 2 * seconds)
 
-    def brought_forward(self, freed: Mapping[str, float]) -> None:
-        """No job of these types is deferred any more."""
-        self._freed = {key: seconds for key, seconds in self._freed.items() if key not in freed}
+    def _free(self, types: Mapping[str, float], longest: float) -> None:
+        now = time.monotonic()
+        kept = {key: entry for key, entry in self._freed.items() if entry[1] > now}
+        self._freed = kept | {key: (seconds, now + longest) for key, seconds in types.items()}
 
     def row(self, type_key: str) -> CircuitRow | None:
         return self._rows.get(type_key)

@@ -188,7 +188,7 @@ def make_waker(options: Options, interested: Callable[[str], bool]) -> Waker:
     if channel_wake.usable(options.database):
         from .channel_waker import ChannelWaker
 
-        waker = ChannelWaker(options.database)
+        waker = ChannelWaker(options.database, interested)
     elif options.worker.wake_up == "poll":
         waker = PollingWaker()
     elif vendor == "postgresql":

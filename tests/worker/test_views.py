@@ -178,6 +178,24 @@ def test_a_half_open_circuit_is_probed_and_a_closed_one_runs_free(clock: Clock) 
     assert circuits.probing() == ["a"]
 
 
+def test_a_type_is_free_once_its_circuit_has_closed_while_its_jobs_may_be_deferred(clock: Clock) -> None:
+    circuits = CircuitView()
+    circuits.replace([circuit(Circuit.OPEN, 30.0), circuit(Circuit.HALF_OPEN, key="b")])
+    circuits.replace([circuit(Circuit.OPEN, 10.0), circuit(Circuit.HALF_OPEN, key="b")])
+    assert circuits.freed() == {}
+    circuits.replace([circuit(Circuit.CLOSED, key="b")])
+    assert circuits.freed() == {"a": 30.0, "b": 0.0}
+    circuits.replace([circuit(Circuit.OPEN, 60.0)])
+    circuits.let_go(["a", "c"], 30.0)
+    assert circuits.freed() == {"b": 0.0, "c": 30.0}, "what is blocked is not free"
+    circuits.replace([])
+    assert circuits.freed() == {"a": 60.0, "b": 0.0, "c": 30.0}
+    clock.now += 60
+    assert set(circuits.freed()) == {"a", "b"}
+    clock.now += views.LONGEST_SPREAD
+    assert circuits.freed() == {}
+
+
 def test_a_forced_circuit_blocks_and_is_never_probed(clock: Clock) -> None:
     circuits = CircuitView()
     circuits.replace([circuit(Circuit.OPEN, 0.0, forced=True)])
