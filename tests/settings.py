@@ -22,6 +22,10 @@ if _database["ENGINE"].endswith("sqlite3"):
     _database["TEST"] = {"NAME": str(_file.with_name(f"test_{_file.name}"))}
 elif _database["ENGINE"].endswith("mysql"):
     _database["TEST"] = {"CHARSET": "utf8mb4"}  # the server's default may be latin1
+elif _database["ENGINE"] == "mssql" and "CHOKAQ_TEST_OPTIONS" not in os.environ:
+    # A setting of mssql-django. Tests end connections, and a pool would hand them out again. Processes that tests start
+    # have pools, as a project's have unless it says otherwise.
+    DATABASE_CONNECTION_POOLING = False
 DATABASES = {"default": _database}
 
 # "tests" is an app so that workers find its jobs.py by autodiscovery, as they do in a real project.
