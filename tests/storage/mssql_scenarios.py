@@ -91,10 +91,10 @@ def claim(*, start: bool, strict: bool = False) -> Scenario:
 def claim_restricted(storage: Any, recorder: Recorder) -> None:
     """Capped, with one control row missing; a blocked type at the head; a half open circuit with a permit, and one
     that another worker has locked."""
-    recorder.answer("FROM chokaq_queue WITH", [("mail", 3)])
+    recorder.answer("FROM chokaq_queue WITH (FORCESEEK, UPDLOCK", [("mail", 3)])
     recorder.answer("COUNT(*)", [("mail", 1)])
-    recorder.answer("@now FROM chokaq_circuit WITH", [circuit("half.v1", 2)])
-    recorder.answer("@now FROM chokaq_circuit  WHERE", [circuit("other.v1", 2)])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK", [circuit("half.v1", 2)])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK) WHERE", [circuit("other.v1", 2)])
     recorder.answer("@queues nvarchar(max)", [("mail", 10)])
     recorder.answer("p.most", [
         (ONE, "mail", "blocked.v1", 10, NOW, None, NOW, LATER), (TWO, "mail", "half.v1", 10, NOW, None, NOW, LATER),
@@ -206,14 +206,14 @@ def register(storage: Any, recorder: Recorder) -> None:
 
 
 def lead(storage: Any, recorder: Recorder) -> None:
-    recorder.answer("UPDATE chokaq_leader_lease", [(0,)])
+    recorder.answer("UPDATE h SET term", [(0,)])
     storage.lead("rescue", WORKER, 30.0)
 
 
 def report_circuits(storage: Any, recorder: Recorder) -> None:
-    recorder.answer("@now FROM chokaq_circuit WITH", [])
-    recorder.answer("@now FROM chokaq_circuit WITH", [circuit("new.v1", 0)])
-    recorder.answer("@now FROM chokaq_circuit  WHERE", [])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK", [])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK", [circuit("new.v1", 0)])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK) WHERE", [])
     storage.report_circuits([
         CircuitReport("new.v1", POLICY, failures=5), CircuitReport("quiet.v1", POLICY, successes=1),
     ])  # fmt: skip
@@ -270,8 +270,8 @@ def edit(storage: Any, recorder: Recorder) -> None:
 
 
 def set_circuit(storage: Any, recorder: Recorder) -> None:
-    recorder.answer("@now FROM chokaq_circuit WITH", [])
-    recorder.answer("@now FROM chokaq_circuit WITH", [circuit("new.v1", 0)])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK", [])
+    recorder.answer("@now FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK", [circuit("new.v1", 0)])
     storage.set_circuit("new.v1", CircuitAct.OPEN, "ada")
 
 

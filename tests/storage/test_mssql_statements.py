@@ -187,12 +187,46 @@ def test_no_parameter_is_null() -> None:
     assert not [one.sql for one in statements() if None in one.params]
 
 
-def test_literals_match_the_filters_of_the_indexes() -> None:
-    """A filtered index serves a statement only when its filter stands there literally."""
+SOUGHT = (
+    r"(\w\.)?(id|job_id|name|type) (=|IN)",
+    r"(h\.)?status = 0 AND (h\.)?queue (=|>)",
+    r"h\.status IN \(1, 2\) AND h\.queue (=|>)",
+    r"h\.idempotency_key = .* AND h\.idempotency_key IS NOT NULL",
+    r"status \+ 0 = 0 AND deadline_at IS NOT NULL AND deadline_at <",
+    r"(finished_at|failed_at|expires_at|b\.at) <=",
+    r"t\.at = @tick AND t\.series =",
+)
+"""What a key or an index finds. A filtered index serves a statement only when its filter stands there literally, and
+without an index that serves SQL Server refuses the hint (error 8622)."""
+
+
+def test_what_must_be_sought_can_be() -> None:
+    seen: set[str] = set()
     for one in statements():
-        for match in re.finditer(r"FORCESEEK[^)]*\)\s+WHERE (\S+ \S+ \S+)", one.sql):
-            assert match[1] == "h.status = 0", one.sql
+        for match in re.finditer(r"FORCESEEK[^)]*\)\s+(?:WHERE|ON) ([^\n;]*)", one.sql):
+            forms = [form for form in SOUGHT if re.match(form, match[1])]
+            assert forms, one.sql
+            seen.update(forms)
+        assert one.sql.count("FORCESEEK") == len(re.findall(r"FORCESEEK[^)]*\)\s+(?:WHERE|ON) ", one.sql)), one.sql
         assert not re.search(r"status (=|IN) \(?[?@]", one.sql), one.sql
+    assert seen == set(SOUGHT)
+
+
+def test_whatever_is_locked_or_changed_is_sought() -> None:
+    """On a small table a plan would rather read all of it, and wait for every row that somebody else has locked."""
+    locks = changes = 0
+    for one in statements():
+        for hint in re.findall(r"WITH \(([A-Z, ]*UPDLOCK[A-Z, ]*)\)", one.sql):
+            locks += 1
+            assert "FORCESEEK" in hint, one.sql
+        for match in re.finditer(r"\b(?:UPDATE|DELETE)(?: TOP \(\d+\))? (@?\w+)\b([^;]*)", one.sql):
+            target, rest = match.groups()
+            if target.startswith("@") or rest.startswith(" @") or f"FROM @queue AS {target}" in rest:
+                continue  # a variable of the batch
+            changes += 1
+            assert re.search(rf"chokaq_\w+ AS {target} WITH \(FORCESEEK, ROWLOCK\)", rest), one.sql
+    assert locks > 30
+    assert changes > 30
 
 
 def test_whatever_is_locked_is_locked_by_row() -> None:
@@ -203,6 +237,8 @@ def test_whatever_is_locked_is_locked_by_row() -> None:
                 assert "ROWLOCK" in words, one.sql
             if "READPAST" in words:
                 assert "READCOMMITTEDLOCK" in words, "READPAST with row versioning"
+            if "HOLDLOCK" in words:
+                assert {"FORCESEEK", "UPDLOCK"} <= words, "else the whole table is held"
             assert not ({"TABLOCK", "PAGLOCK", "XLOCK", "TABLOCKX", "SERIALIZABLE"} & words)
 
 

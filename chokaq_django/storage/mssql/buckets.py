@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..buckets import BUCKET_COLUMNS, NAMING_COLUMNS, SUMS, BucketRow
 from ..columns import BUCKET
 from .session import MSSQLSession
-from .tsql import BIN2, LIST, batch, lines, rows_json
+from .tsql import BIN2, CHANGED, LIST, PLACE, batch, lines, rows_json
 from .tsql import BUCKET as TICK
 
 _TYPES = dict.fromkeys(NAMING_COLUMNS, "nvarchar(510)") | {"series": "nvarchar(64)"}
@@ -42,14 +42,14 @@ SELECT
     @tick, {lines(f"b.{name}" if name in NAMING_COLUMNS else "0" for name in BUCKET_COLUMNS)}
 FROM {_given(_NAMES)}
 WHERE NOT EXISTS (
-    SELECT 1 FROM {BUCKET} AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM {BUCKET} AS t {PLACE}
     WHERE t.at = @tick AND t.series = b.series {BIN2})
 OPTION (LOOP JOIN);
 UPDATE t SET
     max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,
     {lines(f"{name} = t.{name} + b.{name}" for name in SUMS)}
 FROM {_given(_COUNTS)}
-INNER LOOP JOIN {BUCKET} AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series {BIN2};
+INNER LOOP JOIN {BUCKET} AS t {CHANGED} ON t.at = @tick AND t.series = b.series {BIN2};
 """
 
 ADD_BUCKETS = batch(BUCKETS_ADDED, prepare=BUCKETS_GIVEN, buckets=LIST)

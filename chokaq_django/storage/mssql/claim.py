@@ -18,13 +18,14 @@ from ..engine import Row
 from .session import MSSQLSession
 from .tsql import (
     BIN2,
+    CHANGED,
     CLOSED,
+    COMMITTED,
     ID,
     LIST,
     NAME,
     PASSING,
-    SEEK,
-    SEEK_UNLOCKED,
+    UNLOCKED,
     WORKER,
     as_json,
     batch,
@@ -35,7 +36,7 @@ from .tsql import (
     span,
 )
 
-_HIGHEST = f"""SELECT TOP (1) h.priority FROM {HOT} AS h {SEEK}
+_HIGHEST = f"""SELECT TOP (1) h.priority FROM {HOT} AS h {PASSING}
         WHERE h.status = 0 AND h.queue = {{queue}}{{below}}
         ORDER BY h.priority DESC"""
 _QUEUES = f"""
@@ -78,7 +79,7 @@ _THIS = {True: "q.place = @place AND q.priority = @level", False: "q.priority = 
 _SOONEST = f"""(
     SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
     FROM {{}} AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM {HOT} AS h {SEEK}
+        SELECT TOP (1) h.run_at FROM {HOT} AS h {PASSING}
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead)"""
 
@@ -111,7 +112,7 @@ _PICKED = f"""DECLARE @picked TABLE (
     id {ID} NOT NULL PRIMARY KEY,
     deadline_at datetime2(6) NULL);
 """
-_FROM_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = p.id"
+_FROM_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = p.id"
 
 
 def _claim(*, start: bool, strict: bool) -> str:
@@ -125,7 +126,7 @@ BEGIN
     SELECT TOP (@left) due.id, due.deadline_at
     FROM @queue AS q CROSS APPLY (
         SELECT TOP (@left) h.id, h.run_at, h.deadline_at
-        FROM {HOT} AS h {SEEK_UNLOCKED}
+        FROM {HOT} AS h {UNLOCKED}
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
         ORDER BY h.run_at, h.id) AS due
     WHERE {this}
@@ -177,15 +178,15 @@ NEXT_DUE = batch(
 
 PENDING_QUEUES = batch(
     f"""
-SELECT @name = MIN(h.queue) FROM {HOT} AS h {PASSING} WHERE h.status = 0;
+SELECT @name = MIN(h.queue) FROM {HOT} AS h {PASSING} WHERE h.status = 0 AND h.queue > @name;
 WHILE @name IS NOT NULL
 BEGIN
     INSERT INTO @found (name) VALUES (@name);
-    SELECT @name = MIN(h.queue) FROM {HOT} AS h {SEEK} WHERE h.status = 0 AND h.queue > @name;
+    SELECT @name = MIN(h.queue) FROM {HOT} AS h {PASSING} WHERE h.status = 0 AND h.queue > @name;
 END;
 SELECT f.name FROM @found AS f;
 """,
-    prepare=f"DECLARE @name nvarchar(510);\nDECLARE @found TABLE (name {NAME} NOT NULL);",
+    prepare=f"DECLARE @name nvarchar(510) = N'';\nDECLARE @found TABLE (name {NAME} NOT NULL);",
     single=True,
 )
 
@@ -194,7 +195,7 @@ CANDIDATES = batch(
 SELECT {lines((f"due.{column}" for column in CANDIDATE_COLUMNS), 7)}, @now
 FROM {_PAIRS} AS p CROSS APPLY (
     SELECT TOP (p.most) {lines((f"h.{column}" for column in CANDIDATE_COLUMNS), 11)}
-    FROM {HOT} AS h {SEEK_UNLOCKED}
+    FROM {HOT} AS h {UNLOCKED}
     WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
     ORDER BY h.run_at, h.id) AS due
 ORDER BY due.run_at, due.id;
@@ -204,7 +205,7 @@ ORDER BY due.run_at, due.id;
 )
 
 LEASE = {
-    start: batch(_lease(by_ids(HOT, "h", "WITH (ROWLOCK)"), start), single=True, worker=WORKER, ids=LIST)
+    start: batch(_lease(by_ids(HOT, "h", CHANGED), start), single=True, worker=WORKER, ids=LIST)
     for start in (True, False)
 }
 
@@ -212,7 +213,7 @@ DEFER = batch(
     f"""
 UPDATE h SET run_at = {later("d.days", "d.seconds", "d.microseconds")}, updated_at = @now
 FROM OPENJSON(@delays) WITH (id nvarchar(26), days int, seconds int, microseconds int) AS d
-INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = d.id {BIN2};
+INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = d.id {BIN2};
 """,
     single=True,
     delays=LIST,
@@ -223,7 +224,7 @@ INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = d.id {BIN2};
 LIVE_LEASES = batch(
     f"""
 SELECT q.name, (
-    SELECT COUNT(*) FROM {HOT} AS h WITH (READCOMMITTEDLOCK)
+    SELECT COUNT(*) FROM {HOT} AS h {COMMITTED}
     WHERE h.status IN (1, 2) AND h.queue = q.name {BIN2})
 FROM OPENJSON(@queues) WITH (name nvarchar(510) '$') AS q;
 """,

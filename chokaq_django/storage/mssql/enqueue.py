@@ -15,7 +15,23 @@ from ..columns import ARCHIVE, DLQ, HOT, TRASH
 from ..contract import Enqueued, NewJob, StorageError
 from ..engine import chunks
 from .session import MSSQLSession
-from .tsql import BIN2, LIST, as_json, batch, by_ids, instant_text, later, lines, rows_json, span, text_fields, text_of
+from .tsql import (
+    BIN2,
+    COMMITTED,
+    FOUND,
+    LIST,
+    PLACE,
+    as_json,
+    batch,
+    by_ids,
+    instant_text,
+    later,
+    lines,
+    rows_json,
+    span,
+    text_fields,
+    text_of,
+)
 
 T = TypeVar("T")
 
@@ -63,7 +79,7 @@ INSERT_KEYED = batch(
 OUTPUT inserted.id
 {_FROM}
 WHERE NOT EXISTS (
-    SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM {HOT} AS h {PLACE}
     WHERE h.idempotency_key = r.idempotency_key {BIN2} AND h.idempotency_key IS NOT NULL)
 OPTION (LOOP JOIN);
 """,
@@ -77,14 +93,15 @@ HOLDERS = batch(
     f"""
 SELECT k.item, h.id
 FROM OPENJSON(@keys) WITH (item nvarchar(510) '$') AS k
-INNER LOOP JOIN {HOT} AS h ON h.idempotency_key = k.item {BIN2} AND h.idempotency_key IS NOT NULL;
+INNER LOOP JOIN {HOT} AS h {FOUND} ON h.idempotency_key = k.item {BIN2} AND h.idempotency_key IS NOT NULL;
 """,
     single=True,
     keys=LIST,
 )
 
+# An earlier try may just be being committed: with row versioning, too, it is waited for.
 EXISTING = batch(
-    "\nUNION ALL\n".join(f"SELECT t.id {by_ids(table, 't')}" for table in (HOT, ARCHIVE, DLQ, TRASH)) + ";",
+    "\nUNION ALL\n".join(f"SELECT t.id {by_ids(table, 't', COMMITTED)}" for table in (HOT, ARCHIVE, DLQ, TRASH)) + ";",
     single=True,
     ids=LIST,
 )

@@ -12,7 +12,23 @@ from ..contract import Applied, HeartbeatReply, Lease, StartReply
 from ..engine import Row
 from ..text import storable
 from .session import MSSQLSession
-from .tsql import CLOSED, FENCE, HELD, ID, LIST, LOCKED, PASSING, WORKER, Batch, batch, later, rows_json, span, text_of
+from .tsql import (
+    CHANGED,
+    CLOSED,
+    FENCE,
+    HELD,
+    ID,
+    LIST,
+    LOCKED,
+    PASSING,
+    WORKER,
+    Batch,
+    batch,
+    later,
+    rows_json,
+    span,
+    text_of,
+)
 
 START = batch(
     f"""
@@ -32,7 +48,7 @@ UPDATE h SET
     worker_id = CASE WHEN s.status = 0 THEN NULL ELSE h.worker_id END,
     started_at = CASE WHEN s.status = 2 THEN @now ELSE h.started_at END,
     heartbeat_at = CASE WHEN s.status = 2 THEN @now ELSE NULL END
-FROM @held AS s INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = s.id;
+FROM @held AS s INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = s.id;
 """,
     prepare=f"DECLARE @held TABLE (\n    id {ID} NOT NULL PRIMARY KEY, status int NOT NULL, attempt int NOT NULL);",
     after="SELECT s.id, s.status, s.attempt, @now FROM @held AS s;",
@@ -46,7 +62,7 @@ UPDATE h SET
     status = 0, worker_id = NULL, updated_at = @now,
     run_at = CASE WHEN @delayed = 1 THEN {later("@days", "@seconds", "@microseconds")} ELSE h.run_at END
 OUTPUT inserted.id
-{HELD.format("WITH (ROWLOCK)")}
+{HELD.format(CHANGED)}
 WHERE {FENCE.format(1)};
 """,
     single=True,
@@ -62,7 +78,7 @@ HEARTBEAT = batch(
     f"""
 UPDATE h SET heartbeat_at = @now, updated_at = @now
 OUTPUT inserted.id, inserted.cancel_requested_at, inserted.cancel_requested_by
-{HELD.format("WITH (ROWLOCK)")}
+{HELD.format(CHANGED)}
 WHERE {FENCE.format(2)};
 """,
     single=True,
@@ -89,7 +105,7 @@ WHERE {FENCE.format(2)};
 UPDATE h SET progress = l.progress, progress_message = {text_of("message", "l")}, updated_at = @now
 FROM @held AS s
 INNER JOIN @note AS l ON l.id = s.id
-INNER LOOP JOIN {HOT} AS h WITH (ROWLOCK) ON h.id = l.id;
+INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = l.id;
 """,
     prepare=f"""
 DECLARE @note TABLE (

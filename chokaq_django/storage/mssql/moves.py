@@ -10,7 +10,7 @@ from ..columns import BUCKET, DLQ, HOT, HOT_COLUMNS, names, select
 from ..contract import LiveRow
 from ..moves import _LIVE
 from .session import MSSQLSession
-from .tsql import ID, LIST, PASSING, UNLOCKED, as_json, batch, later, lines, span
+from .tsql import CHANGED, FOUND, ID, LIST, PASSING, PLACE, UNLOCKED, as_json, batch, later, lines, span
 
 _RESURRECTED = {
     "payload": "COALESCE(@payload, d.payload)", "tags": "COALESCE(@tags, d.tags)",
@@ -31,18 +31,19 @@ INSERT INTO {HOT} (
     {lines(HOT_COLUMNS)})
 SELECT
     {lines(values)}
-FROM @id AS i INNER LOOP JOIN {DLQ} AS d ON d.id = i.id
-{source};
+FROM @id AS i INNER LOOP JOIN {DLQ} AS d {FOUND} ON d.id = i.id
+{source}
+OPTION (LOOP JOIN);
 """
 
 
 # Of several rows with one key the first comes back; a key that an active job holds, or is just getting, keeps its row.
 _KEY_FREE = f"""WHERE d.idempotency_key IS NULL OR (
     NOT EXISTS (
-        SELECT 1 FROM @id AS e INNER JOIN {DLQ} AS c ON c.id = e.id
+        SELECT 1 FROM @id AS e INNER LOOP JOIN {DLQ} AS c {FOUND} ON c.id = e.id
         WHERE c.idempotency_key = d.idempotency_key AND c.id < d.id)
     AND NOT EXISTS (
-        SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+        SELECT 1 FROM {HOT} AS h {PLACE}
         WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL))"""
 
 RESURRECT = {
@@ -52,7 +53,7 @@ RESURRECT = {
 DECLARE @id TABLE (id {ID} NOT NULL PRIMARY KEY);
 INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j;
 """,
-        after=f"SELECT h.id FROM @id AS i INNER LOOP JOIN {HOT} AS h ON h.id = i.id;",
+        after=f"SELECT h.id FROM @id AS i INNER LOOP JOIN {HOT} AS h {FOUND} ON h.id = i.id;",
         ids=LIST,
         by="nvarchar(100)",
         payload="nvarchar(max)",
@@ -65,21 +66,20 @@ INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') 
 }
 
 # A row that is being written now is alive: a rescuer need not see it, and must not wait for it.
-LIVE_ROWS = (
-    f"SELECT {lines((f'h.{column}' for column in _LIVE), 7)}\nFROM {HOT} AS h {PASSING}\nWHERE h.status IN (1, 2)"
-)
+LIVE_ROWS = f"SELECT {lines((f'h.{column}' for column in _LIVE), 7)}\nFROM {HOT} AS h {PASSING}\nWHERE h.status IN (1, 2) AND h.queue > N''"
 
-# Whole ticks, a few thousand rows at a time: the key is the tick first, and nobody writes to an old one any more.
+# Whole ticks, the key is the tick first, and nobody writes to an old one any more. Each two thousand rows are a
+# transaction of their own: all of them in one would be more locks than SQL Server keeps by row.
 TRIM_BUCKETS = batch(
     f"""
 SELECT @last = MAX(old.at)
 FROM (
-    SELECT TOP (@limit) b.at FROM {BUCKET} AS b
+    SELECT TOP (@limit) b.at FROM {BUCKET} AS b {FOUND}
     WHERE b.at <= {later("@days", "@seconds", "@microseconds")}
     ORDER BY b.at) AS old;
 WHILE @last IS NOT NULL
 BEGIN
-    DELETE TOP (2000) FROM {BUCKET} WHERE at <= @last;
+    DELETE TOP (2000) b FROM {BUCKET} AS b {CHANGED} WHERE b.at <= @last;
     SET @deleted = @@ROWCOUNT;
     SET @all = @all + @deleted;
     IF @deleted < 2000 BREAK;
@@ -87,6 +87,7 @@ END;
 """,
     prepare="DECLARE @last datetime2(6), @deleted int, @all int = 0;",
     after="SELECT @all;",
+    single=True,
     limit="int",
     days="int",
     seconds="int",
@@ -118,16 +119,16 @@ class MSSQLMoves(MSSQLSession):
             free = f"""
 AND (d.idempotency_key IS NULL OR (
     NOT EXISTS (
-        SELECT 1 FROM {source} AS c
+        SELECT 1 FROM {source} AS c {FOUND}
         WHERE {others} AND c.idempotency_key = d.idempotency_key AND c.id < d.id)
     AND NOT EXISTS (
-        SELECT 1 FROM {HOT} AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+        SELECT 1 FROM {HOT} AS h {PLACE}
         WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL)))"""
         else:
             changed = {**changed, "idempotency_key": "NULL"}
         self._execute(
-            f"INSERT INTO {HOT} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')} FROM {source} AS d\n"
-            f"WHERE {among}{free}",
+            f"INSERT INTO {HOT} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')} FROM {source} AS d {FOUND}\n"
+            f"WHERE {among}{free}\nOPTION (LOOP JOIN)",
             [*params, *id_params, *key_params],
         )
 
@@ -151,7 +152,7 @@ AND (d.idempotency_key IS NULL OR (
         # The key is the first column of these tables. Whoever inserts the same one now is waited for.
         inserted = self._execute(
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} WHERE NOT EXISTS ("
-            f"SELECT 1 FROM {table} WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE {columns[0]} = %s)",
+            f"SELECT 1 FROM {table} {PLACE} WHERE {columns[0]} = %s)",
             [*params, params[0]],
         )
         return inserted > 0

@@ -16,10 +16,10 @@ from ..columns import CLAIMED_COLUMNS, HOT
 from ..contract import Claim, ClaimedJob, ClaimRequest, Lease, StartReply
 from .claim import MSSQLClaim
 from .leases import MSSQLLeases, leases_json
-from .tsql import BIN2, FENCE, HELD, LIST, WORKER, as_json, batch, lines
+from .tsql import BIN2, COMMITTED, FENCE, HELD, LIST, WORKER, as_json, batch, lines
 
 STARTED = batch(
-    f"SELECT h.id, h.attempt, h.started_at\n{HELD.format('')}\nWHERE {FENCE.format(2)};",
+    f"SELECT h.id, h.attempt, h.started_at\n{HELD.format(COMMITTED)}\nWHERE {FENCE.format(2)};",
     single=True,
     worker=WORKER,
     leases=LIST,

@@ -25,8 +25,11 @@ from ..moves import Burial
 from ..text import storable
 from .buckets import BUCKETS_ADDED, BUCKETS_GIVEN, MSSQLBuckets, buckets_json
 from .tsql import (
+    CHANGED,
+    FOUND,
     ID,
     LIST,
+    LOCKED,
     WORKER,
     Batch,
     as_json,
@@ -69,7 +72,7 @@ SELECT
 FROM OPENJSON(@outcomes) WITH (
     {lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS j;
 """
-_ROWS = f"FROM @outcome AS o INNER LOOP JOIN {HOT} AS h{{}} ON h.id = o.id"
+_ROWS = f"FROM @outcome AS o INNER LOOP JOIN {HOT} AS h {{}} ON h.id = o.id"
 
 
 def _moved(target: str, table: str, columns: Sequence[str], changed: dict[str, str]) -> str:
@@ -79,10 +82,10 @@ INSERT INTO {table} (
     {lines(columns)})
 SELECT
     {lines(changed.get(column) or f"h.{column}" for column in columns)}
-{_ROWS.format("")}
+{_ROWS.format(FOUND)}
 WHERE o.target = '{target}';
 DELETE h
-{_ROWS.format(" WITH (ROWLOCK)")}
+{_ROWS.format(CHANGED)}
 WHERE o.target = '{target}';
 """
 
@@ -109,7 +112,7 @@ UPDATE h SET
     attempt = h.attempt - o.given_back, snooze_count = h.snooze_count + o.snoozed,
     attempt_log = {_LOG},
     modified_by = COALESCE({_BY}, h.modified_by)
-{_ROWS.format(" WITH (ROWLOCK)")}
+{_ROWS.format(CHANGED)}
 WHERE o.target = '{TO_PENDING}';
 """,
 }
@@ -122,7 +125,7 @@ _HELD = f"""DECLARE @held TABLE (
 _HOLD = f"""
 INSERT INTO @held (id, asked, asked_by)
 SELECT h.id, CASE WHEN h.cancel_requested_at IS NULL THEN 0 ELSE 1 END, h.cancel_requested_by
-FROM @outcome AS o INNER LOOP JOIN {HOT} AS h WITH (UPDLOCK, ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN {HOT} AS h {LOCKED} ON h.id = o.id
 WHERE h.claim_number = o.claim_number AND h.worker_id = @worker AND h.status = o.expected;
 """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,17 +25,27 @@ NAME = f"nvarchar(510) {BIN2}"
 WORKER, LIST = "nvarchar(200)", "nvarchar(max)"
 """Types of variables: a worker's id, and a JSON text."""
 
-LOCKED = "WITH (UPDLOCK, ROWLOCK)"
-UNLOCKED = "WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
-"""Lock rows, passing over rows that others have locked. With row versioning READPAST needs READCOMMITTEDLOCK."""
-PASSING = "WITH (READPAST, READCOMMITTEDLOCK)"
+# FORCESEEK, wherever rows are found by a key or by an index. A plan made while the table was small would read all of it:
+# it would lock rows that are not meant, and wait for the uncommitted jobs of somebody's long transaction.
+FOUND = "WITH (FORCESEEK)"
+"""Read rows found by their keys."""
+CHANGED = "WITH (FORCESEEK, ROWLOCK)"
+"""Change them. SQL Server takes this hint in the FROM clause of an UPDATE or DELETE, not at its target."""
+LOCKED = "WITH (FORCESEEK, UPDLOCK, ROWLOCK)"
+"""Lock them, waiting for rows that others have locked."""
+UNLOCKED = "WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
+"""Lock them, passing over rows that others have locked. With row versioning READPAST needs READCOMMITTEDLOCK."""
+PLACE = "WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)"
+"""Lock the place of a key, so that nobody inserts it, and no other place."""
+PASSING = "WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)"
 """Read what is committed, passing over rows that others are writing just now: it waits for nobody."""
-SEEK = "WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)"
-SEEK_UNLOCKED = "WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
-"""The same by the index of Pending rows. A plan made while the table was empty would read all of it later."""
+COMMITTED = "WITH (FORCESEEK, READCOMMITTEDLOCK)"
+"""Read what is committed, waiting for rows that others are writing just now, with row versioning too."""
 
-CLOSED = f"EXISTS (SELECT 1 FROM {QUEUE} AS s WHERE s.name = {{}} AND (s.is_paused = 1 OR s.is_active = 0))"
-"""That a queue is paused or hidden. It waits for whoever is changing the switch."""
+CLOSED = f"""EXISTS (
+    SELECT 1 FROM {QUEUE} AS s {FOUND}
+    WHERE s.name = {{}} AND (s.is_paused = 1 OR s.is_active = 0))"""
+"""That a queue is paused or hidden. Who is changing the switch is waited for; with row versioning the old one counts."""
 
 FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = {}"
 """That the lease ``l`` still holds the row ``h``."""
@@ -44,11 +55,11 @@ INNER LOOP JOIN {HOT} AS h {{}} ON h.id = l.id {BIN2}"""
 """From few leases to their rows: one seek for each, in the order of ids, whatever the plan was made on."""
 
 
-def by_ids(table: str, alias: str, hint: str = "") -> str:
+def by_ids(table: str, alias: str, hint: str = FOUND) -> str:
     """From the ids of ``@ids`` to their rows of ``table``."""
     return (
         f"FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j\n"
-        f"INNER LOOP JOIN {table} AS {alias} {hint}{' ' * bool(hint)}ON {alias}.id = j.id {BIN2}"
+        f"INNER LOOP JOIN {table} AS {alias} {hint} ON {alias}.id = j.id {BIN2}"
     )
 
 
@@ -124,8 +135,24 @@ def batch(work: str, *, prepare: str = "", after: str = "", single: bool = False
     return Batch(tuple(given.items()), work, prepare, after, single)
 
 
+_BY_KEY = "(?=(?:id|job_id|name|type) (?:=|IN) )"
+_UPDATE = re.compile(rf"UPDATE (\w+) SET (.*) WHERE {_BY_KEY}", re.DOTALL)
+_DELETE = re.compile(rf"DELETE FROM (\w+) WHERE {_BY_KEY}")
+_SELECT = re.compile(rf"FROM (\w+) +WHERE {_BY_KEY}")
+
+
+def sought(sql: str) -> str:
+    """A portable statement that finds rows by their keys, with the hint that says so."""
+    for change, form in ((_UPDATE, rf"UPDATE h SET \2 FROM \1 AS h {CHANGED} WHERE "),
+                         (_DELETE, rf"DELETE h FROM \1 AS h {CHANGED} WHERE ")):  # fmt: skip
+        if change.match(sql):
+            return change.sub(form, sql, count=1)
+    return _SELECT.sub(rf"FROM \1 {FOUND} WHERE ", sql)
+
+
 def statement(sql: str, *, count: bool) -> str:
     """One portable statement as a batch; with ``count`` it answers how many rows it changed."""
+    sql = sought(sql)
     declare = f"DECLARE @now datetime2(6) = {_CLOCK};\n" if NOW in sql else ""
     return f"SET NOCOUNT ON;\n{declare}{sql};" + ("\nSELECT @@ROWCOUNT;" if count else "")
 

@@ -18,7 +18,9 @@ SELECT q.place, q.name, (
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) COLLATE Latin1_General_100_BIN2 AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue AS s WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
+WHERE NOT EXISTS (
+    SELECT 1 FROM chokaq_queue AS s WITH (FORCESEEK)
+    WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
 DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, priority int NOT NULL);
 WHILE EXISTS (SELECT 1 FROM @queue AS q WHERE q.priority IS NOT NULL)
 BEGIN
@@ -35,7 +37,7 @@ GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 SELECT id
-FROM chokaq_job_hot WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE status = 0
     AND queue = @p1
     AND priority = @p2
@@ -55,8 +57,9 @@ OFFSET 0 ROWS FETCH NEXT @p7 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_job_hot
+UPDATE h
 SET run_at = due_at, updated_at = @now
+FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (

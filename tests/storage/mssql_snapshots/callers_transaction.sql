@@ -207,7 +207,7 @@ CROSS APPLY (
 ) AS w
 WHERE NOT EXISTS (
         SELECT 1
-        FROM chokaq_job_hot AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+        FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
         WHERE h.idempotency_key = r.idempotency_key COLLATE Latin1_General_100_BIN2
             AND h.idempotency_key IS NOT NULL
     )
@@ -255,7 +255,7 @@ DECLARE @tick datetime2(6) =
         CAST('2020-01-01T00:00:00' AS datetime2(6)));
 INSERT INTO @held (id, asked, asked_by)
 SELECT h.id, CASE WHEN h.cancel_requested_at IS NULL THEN 0 ELSE 1 END, h.cancel_requested_by
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (UPDLOCK, ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, ROWLOCK) ON h.id = o.id
 WHERE h.claim_number = o.claim_number AND h.worker_id = @worker AND h.status = o.expected;
 -- All or nothing: what is to be counted depends on it.
 IF (SELECT COUNT(*) FROM @held) = (SELECT COUNT(*) FROM @outcome)
@@ -271,10 +271,10 @@ SELECT
     h.run_at, h.due_at, h.deadline_at, h.idempotency_key, h.concurrency_key, h.headers,
     SUBSTRING(@texts, o.attempt_log_at, o.attempt_log_length), @now, o.duration_ms, o.wait_ms,
     SUBSTRING(@texts, o.result_at, o.result_length)
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = o.id
 WHERE o.target = 'archive';
 DELETE h
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = o.id
 WHERE o.target = 'archive';
 
 INSERT INTO chokaq_metric_bucket (
@@ -287,7 +287,7 @@ SELECT
 FROM OPENJSON(@buckets) WITH (
     series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
 WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
     WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
 OPTION (LOOP JOIN);
 UPDATE t SET
@@ -309,7 +309,7 @@ FROM OPENJSON(@buckets) WITH (
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 END;
 SELECT s.id, s.asked, s.asked_by FROM @held AS s;
 GO
@@ -321,7 +321,7 @@ DECLARE
 UPDATE h SET heartbeat_at = @now, updated_at = @now
 OUTPUT inserted.id, inserted.cancel_requested_at, inserted.cancel_requested_by
 FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
-INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 2;
 GO
 -- commit by the driver

@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, status, queue, type
-FROM chokaq_job_hot WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -52,10 +52,10 @@ SELECT
     COALESCE(SUBSTRING(@texts, o.attempt_log_at, o.attempt_log_length), h.attempt_log), o.reason,
     SUBSTRING(@texts, o.error_type_at, o.error_type_length),
     SUBSTRING(@texts, o.error_details_at, o.error_details_length), o.fingerprint, @now, N'', NULL, NULL
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = o.id
 WHERE o.target = 'dlq';
 DELETE h
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = o.id
 WHERE o.target = 'dlq';
 GO
 SET NOCOUNT ON;
@@ -76,7 +76,7 @@ SELECT
 FROM OPENJSON(@buckets) WITH (
     series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
 WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
     WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
 OPTION (LOOP JOIN);
 UPDATE t SET
@@ -98,12 +98,13 @@ FROM OPENJSON(@buckets) WITH (
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_job_hot
+UPDATE h
 SET cancel_requested_at = @now, cancel_requested_by = @p1
+FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -114,7 +115,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -123,7 +124,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'archive'
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -132,7 +133,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'dlq'
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -141,7 +142,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'trash'
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (

@@ -18,7 +18,9 @@ SELECT q.place, q.name, (
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) COLLATE Latin1_General_100_BIN2 AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue AS s WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
+WHERE NOT EXISTS (
+    SELECT 1 FROM chokaq_queue AS s WITH (FORCESEEK)
+    WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
 DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, priority int NOT NULL);
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
@@ -65,7 +67,7 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
        inserted.claim_number, inserted.generation, inserted.created_by, inserted.created_at, inserted.started_at,
        inserted.run_at, inserted.due_at, inserted.deadline_at, inserted.headers, inserted.attempt_log,
        inserted.status, @now
-FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = p.id;
+FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = p.id;
 COMMIT TRANSACTION;
 GO
 -- claim: into the buffer
@@ -88,7 +90,9 @@ SELECT q.place, q.name, (
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) COLLATE Latin1_General_100_BIN2 AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue AS s WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
+WHERE NOT EXISTS (
+    SELECT 1 FROM chokaq_queue AS s WITH (FORCESEEK)
+    WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
 DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, priority int NOT NULL);
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
@@ -131,7 +135,7 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
        inserted.claim_number, inserted.generation, inserted.created_by, inserted.created_at, inserted.started_at,
        inserted.run_at, inserted.due_at, inserted.deadline_at, inserted.headers, inserted.attempt_log,
        inserted.status, @now
-FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = p.id;
+FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = p.id;
 COMMIT TRANSACTION;
 GO
 -- claim: and start, queues in strict order
@@ -154,7 +158,9 @@ SELECT q.place, q.name, (
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) COLLATE Latin1_General_100_BIN2 AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue AS s WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
+WHERE NOT EXISTS (
+    SELECT 1 FROM chokaq_queue AS s WITH (FORCESEEK)
+    WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
 DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, priority int NOT NULL);
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
@@ -203,7 +209,7 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
        inserted.claim_number, inserted.generation, inserted.created_by, inserted.created_at, inserted.started_at,
        inserted.run_at, inserted.due_at, inserted.deadline_at, inserted.headers, inserted.attempt_log,
        inserted.status, @now
-FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = p.id;
+FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = p.id;
 COMMIT TRANSACTION;
 GO
 -- claim: into the buffer, queues in strict order
@@ -226,7 +232,9 @@ SELECT q.place, q.name, (
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) COLLATE Latin1_General_100_BIN2 AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue AS s WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
+WHERE NOT EXISTS (
+    SELECT 1 FROM chokaq_queue AS s WITH (FORCESEEK)
+    WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
 DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, priority int NOT NULL);
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
@@ -271,7 +279,7 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
        inserted.claim_number, inserted.generation, inserted.created_by, inserted.created_at, inserted.started_at,
        inserted.run_at, inserted.due_at, inserted.deadline_at, inserted.headers, inserted.attempt_log,
        inserted.status, @now
-FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = p.id;
+FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = p.id;
 COMMIT TRANSACTION;
 GO
 -- claim: after an answer that was lost

@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT name, max_workers
-FROM chokaq_queue WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+FROM chokaq_queue WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE name IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -13,18 +13,32 @@ WHERE name IN (
 ORDER BY name;
 GO
 SET NOCOUNT ON;
+SELECT name
+FROM chokaq_queue WITH (FORCESEEK)
+WHERE name IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+GO
+SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 INSERT INTO chokaq_queue (name, is_paused, is_active, updated_at)
 SELECT @p1, @p2, @p3, @now
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE name = @p4);
+WHERE NOT EXISTS (
+        SELECT 1 FROM chokaq_queue WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE name = @p4
+    );
 SELECT @@ROWCOUNT;
+GO
+-- statement 4 again
 GO
 SET NOCOUNT ON;
 DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
     @queues nvarchar(max) = @p1;
 SELECT q.name, (
-    SELECT COUNT(*) FROM chokaq_job_hot AS h WITH (READCOMMITTEDLOCK)
+    SELECT COUNT(*) FROM chokaq_job_hot AS h WITH (FORCESEEK, READCOMMITTEDLOCK)
     WHERE h.status IN (1, 2) AND h.queue = q.name COLLATE Latin1_General_100_BIN2)
 FROM OPENJSON(@queues) WITH (name nvarchar(510) '$') AS q;
 GO
@@ -41,7 +55,7 @@ SELECT
     probe_successes,
     forced,
     @now
-FROM chokaq_circuit WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE type IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -63,7 +77,7 @@ SELECT
     probe_successes,
     forced,
     @now
-FROM chokaq_circuit
+FROM chokaq_circuit WITH (FORCESEEK)
 WHERE type IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -89,7 +103,9 @@ SELECT q.place, q.name, (
 FROM (
     SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) COLLATE Latin1_General_100_BIN2 AS name
     FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue AS s WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
+WHERE NOT EXISTS (
+    SELECT 1 FROM chokaq_queue AS s WITH (FORCESEEK)
+    WHERE s.name = q.name AND (s.is_paused = 1 OR s.is_active = 0));
 DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL, priority int NOT NULL);
 WHILE EXISTS (SELECT 1 FROM @queue AS q WHERE q.priority IS NOT NULL)
 BEGIN
@@ -133,7 +149,7 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
        inserted.run_at, inserted.due_at, inserted.deadline_at, inserted.headers, inserted.attempt_log,
        inserted.status, @now
 FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = j.id COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = j.id COLLATE Latin1_General_100_BIN2;
 GO
 SET NOCOUNT ON;
 DECLARE
@@ -141,13 +157,13 @@ DECLARE
     @delays nvarchar(max) = @p1;
 UPDATE h SET run_at = DATEADD(day, d.days, DATEADD(second, d.seconds, DATEADD(microsecond, d.microseconds, @now))), updated_at = @now
 FROM OPENJSON(@delays) WITH (id nvarchar(26), days int, seconds int, microseconds int) AS d
-INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = d.id COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = d.id COLLATE Latin1_General_100_BIN2;
 GO
--- statement 8 again
+-- statement 10 again
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_circuit
+UPDATE h
 SET
     state = @p1,
     failures = @p2,
@@ -157,6 +173,7 @@ SET
     probes = @p6,
     probe_successes = @p7,
     updated_at = @now
+FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK)
 WHERE type = @p8;
 SELECT @@ROWCOUNT;
 GO
@@ -178,9 +195,9 @@ GO
 -- claim_restricted: into the buffer
 BEGIN TRANSACTION
 GO
--- statement 7 again
+-- statement 9 again
 GO
--- statement 8 again
+-- statement 10 again
 GO
 SET NOCOUNT ON;
 DECLARE
@@ -194,9 +211,9 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
        inserted.run_at, inserted.due_at, inserted.deadline_at, inserted.headers, inserted.attempt_log,
        inserted.status, @now
 FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = j.id COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = j.id COLLATE Latin1_General_100_BIN2;
 GO
--- statement 13 again
+-- statement 15 again
 GO
 COMMIT TRANSACTION
 GO

@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, revision, modified_by, queue, type, priority, tags, schema_version, status
-FROM chokaq_job_hot WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -14,7 +14,7 @@ ORDER BY id;
 GO
 SET NOCOUNT ON;
 SELECT id, revision, modified_by, queue, type, priority, tags, schema_version
-FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -35,7 +35,7 @@ INSERT INTO chokaq_payload_version (
     replaced_by
 )
 SELECT id, revision, type, schema_version, payload, @now, @p1
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -46,7 +46,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_job_hot
+UPDATE h
 SET
     revision = revision + 1,
     modified_by = @p1,
@@ -57,6 +57,7 @@ SET
     queue = @p6,
     type = @p7,
     updated_at = @now
+FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p8 AS NVARCHAR(MAX))) WITH (
@@ -77,7 +78,7 @@ INSERT INTO chokaq_payload_version (
     replaced_by
 )
 SELECT id, revision, type, schema_version, payload, @now, @p1
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -87,7 +88,7 @@ WHERE id IN (
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-UPDATE chokaq_job_dlq
+UPDATE h
 SET
     revision = revision + 1,
     modified_by = @p1,
@@ -97,6 +98,7 @@ SET
     priority = @p5,
     queue = @p6,
     type = @p7
+FROM chokaq_job_dlq AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p8 AS NVARCHAR(MAX))) WITH (
@@ -107,7 +109,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -116,7 +118,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'archive'
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -125,7 +127,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'dlq'
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -134,7 +136,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'trash'
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (

@@ -212,19 +212,20 @@ CROSS APPLY (
 ) AS w
 WHERE NOT EXISTS (
         SELECT 1
-        FROM chokaq_job_hot AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+        FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
         WHERE h.idempotency_key = r.idempotency_key COLLATE Latin1_General_100_BIN2
             AND h.idempotency_key IS NOT NULL
     )
 OPTION (LOOP JOIN);
 GO
 SET NOCOUNT ON;
-DECLARE
-    @now datetime2(6) = SYSUTCDATETIME(),
-    @keys nvarchar(max) = @p1;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME(), @keys NVARCHAR(MAX) = @p1;
 SELECT k.item, h.id
-FROM OPENJSON(@keys) WITH (item nvarchar(510) '$') AS k
-INNER LOOP JOIN chokaq_job_hot AS h ON h.idempotency_key = k.item COLLATE Latin1_General_100_BIN2 AND h.idempotency_key IS NOT NULL;
+FROM OPENJSON(@keys) WITH (
+    item NVARCHAR(510) '$'
+) AS k
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK)
+    ON h.idempotency_key = k.item COLLATE Latin1_General_100_BIN2 AND h.idempotency_key IS NOT NULL;
 GO
 COMMIT TRANSACTION
 GO
@@ -236,16 +237,16 @@ DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
     @ids nvarchar(max) = @p1;
 SELECT t.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_hot AS t ON t.id = j.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS t WITH (FORCESEEK, READCOMMITTEDLOCK) ON t.id = j.id COLLATE Latin1_General_100_BIN2
 UNION ALL
 SELECT t.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_archive AS t ON t.id = j.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_archive AS t WITH (FORCESEEK, READCOMMITTEDLOCK) ON t.id = j.id COLLATE Latin1_General_100_BIN2
 UNION ALL
 SELECT t.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_dlq AS t ON t.id = j.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_dlq AS t WITH (FORCESEEK, READCOMMITTEDLOCK) ON t.id = j.id COLLATE Latin1_General_100_BIN2
 UNION ALL
 SELECT t.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_trash AS t ON t.id = j.id COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_job_trash AS t WITH (FORCESEEK, READCOMMITTEDLOCK) ON t.id = j.id COLLATE Latin1_General_100_BIN2;
 GO
 -- statement 1 again
 GO

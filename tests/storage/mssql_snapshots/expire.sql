@@ -4,7 +4,7 @@ GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 SELECT id, queue, type
-FROM chokaq_job_hot WITH (UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE status + 0 = 0 AND deadline_at IS NOT NULL AND deadline_at < @now
 ORDER BY deadline_at
 OFFSET 0 ROWS FETCH NEXT @p1 ROWS ONLY;
@@ -49,10 +49,10 @@ SELECT
     COALESCE(SUBSTRING(@texts, o.attempt_log_at, o.attempt_log_length), h.attempt_log), o.reason,
     SUBSTRING(@texts, o.error_type_at, o.error_type_length),
     SUBSTRING(@texts, o.error_details_at, o.error_details_length), o.fingerprint, @now, N'', NULL, NULL
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = o.id
 WHERE o.target = 'dlq';
 DELETE h
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = o.id
 WHERE o.target = 'dlq';
 GO
 SET NOCOUNT ON;
@@ -73,7 +73,7 @@ SELECT
 FROM OPENJSON(@buckets) WITH (
     series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
 WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
     WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
 OPTION (LOOP JOIN);
 UPDATE t SET
@@ -95,7 +95,7 @@ FROM OPENJSON(@buckets) WITH (
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 GO
 COMMIT TRANSACTION
 GO

@@ -7,6 +7,6 @@ DECLARE
 UPDATE h SET heartbeat_at = @now, updated_at = @now
 OUTPUT inserted.id, inserted.cancel_requested_at, inserted.cancel_requested_by
 FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
-INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 2;
 GO

@@ -1,13 +1,13 @@
 -- pending_queues
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-DECLARE @name NVARCHAR(510);
+DECLARE @name NVARCHAR(510) = N'';
 DECLARE @found TABLE (
     name NVARCHAR(510) COLLATE Latin1_General_100_BIN2 NOT NULL
 );
 SELECT @name = MIN(h.queue)
-FROM chokaq_job_hot AS h WITH (READPAST, READCOMMITTEDLOCK)
-WHERE h.status = 0;
+FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+WHERE h.status = 0 AND h.queue > @name;
 WHILE @name IS NOT NULL
 BEGIN
     INSERT INTO @found (name)

@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, queue
-FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -93,7 +93,7 @@ SELECT
     @now,
     NULL,
     NULL
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -103,7 +103,8 @@ WHERE id IN (
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-DELETE FROM chokaq_job_dlq
+DELETE h
+FROM chokaq_job_dlq AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -114,7 +115,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 SELECT id, queue
-FROM chokaq_job_archive WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_archive WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -196,7 +197,7 @@ SELECT
     @now,
     NULL,
     NULL
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -206,7 +207,8 @@ WHERE id IN (
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-DELETE FROM chokaq_job_archive
+DELETE h
+FROM chokaq_job_archive AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -217,7 +219,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -226,7 +228,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'archive'
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -235,7 +237,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'dlq'
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -244,7 +246,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'trash'
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (

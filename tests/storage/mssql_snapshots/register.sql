@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_worker
+UPDATE h
 SET
     host = @p1,
     pid = @p2,
@@ -21,6 +21,7 @@ SET
     rss_mb = NULL,
     last_seen = @now
 OUTPUT inserted.desired_concurrency, inserted.stop_requested
+FROM chokaq_worker AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id = @p14;
 GO
 COMMIT TRANSACTION
@@ -70,7 +71,9 @@ SELECT
     @p15,
     @now,
     @now
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_worker WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE id = @p16);
+WHERE NOT EXISTS (
+        SELECT 1 FROM chokaq_worker WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE id = @p16
+    );
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

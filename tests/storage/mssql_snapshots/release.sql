@@ -26,6 +26,7 @@ FROM OPENJSON(@leases) WITH (
     id NVARCHAR(26),
     claim_number INT
 ) AS l
-INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
+    ON h.id = l.id COLLATE Latin1_General_100_BIN2
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 1;
 GO

@@ -14,7 +14,7 @@ SELECT
     probe_successes,
     forced,
     @now
-FROM chokaq_circuit WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE type IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -27,14 +27,16 @@ SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 INSERT INTO chokaq_circuit (type, state, failures, probes, probe_successes, forced, updated_at)
 SELECT @p1, @p2, @p3, @p4, @p5, @p6, @now
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_circuit WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE type = @p7);
+WHERE NOT EXISTS (
+        SELECT 1 FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE type = @p7
+    );
 SELECT @@ROWCOUNT;
 GO
 -- statement 2 again
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_circuit
+UPDATE h
 SET
     state = @p1,
     failures = @p2,
@@ -44,6 +46,7 @@ SET
     probes = @p6,
     probe_successes = @p7,
     updated_at = @now
+FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK)
 WHERE type = @p8;
 SELECT @@ROWCOUNT;
 GO
@@ -60,7 +63,7 @@ SELECT
     probe_successes,
     forced,
     @now
-FROM chokaq_circuit
+FROM chokaq_circuit WITH (FORCESEEK)
 WHERE type IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (

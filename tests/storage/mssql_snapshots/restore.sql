@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, came_from, queue, idempotency_key, status
-FROM chokaq_job_trash WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_trash WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -76,7 +76,7 @@ SELECT
     duration_ms,
     wait_ms,
     result
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -157,7 +157,7 @@ SELECT
     note,
     assignee,
     acknowledged_at
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -236,7 +236,7 @@ SELECT
     d.cancel_requested_by,
     d.progress,
     d.progress_message
-FROM chokaq_job_trash AS d
+FROM chokaq_job_trash AS d WITH (FORCESEEK)
 WHERE d.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -248,7 +248,7 @@ WHERE d.id IN (
         OR (
             NOT EXISTS (
                 SELECT 1
-                FROM chokaq_job_trash AS c
+                FROM chokaq_job_trash AS c WITH (FORCESEEK)
                 WHERE c.id IN (
                         SELECT j.item COLLATE Latin1_General_100_BIN2
                         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -260,16 +260,17 @@ WHERE d.id IN (
             )
             AND NOT EXISTS (
                 SELECT 1
-                FROM chokaq_job_hot AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+                FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
                 WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL
             )
         )
-    );
+    )
+OPTION (LOOP JOIN);
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 SELECT id
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -278,7 +279,8 @@ WHERE id IN (
     );
 GO
 SET NOCOUNT ON;
-DELETE FROM chokaq_job_trash
+DELETE h
+FROM chokaq_job_trash AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -382,13 +384,14 @@ SELECT
     d.cancel_requested_by,
     d.progress,
     d.progress_message
-FROM chokaq_job_trash AS d
+FROM chokaq_job_trash AS d WITH (FORCESEEK)
 WHERE d.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
-    );
+    )
+OPTION (LOOP JOIN);
 SELECT @@ROWCOUNT;
 GO
 -- statement 6 again

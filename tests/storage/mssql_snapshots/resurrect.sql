@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, queue, idempotency_key
-FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -35,18 +35,20 @@ SELECT
     d.generation + 1, d.revision + @edited, NULL, d.created_by, @by, d.created_at, NULL, @now, @now,
     CASE WHEN d.deadline_at > @now THEN d.deadline_at END, d.idempotency_key, d.concurrency_key, d.headers,
     d.attempt_log, 0, NULL, @now, NULL, NULL, NULL, NULL
-FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d ON d.id = i.id
+FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d WITH (FORCESEEK) ON d.id = i.id
 WHERE d.idempotency_key IS NULL OR (
     NOT EXISTS (
-        SELECT 1 FROM @id AS e INNER JOIN chokaq_job_dlq AS c ON c.id = e.id
+        SELECT 1 FROM @id AS e INNER LOOP JOIN chokaq_job_dlq AS c WITH (FORCESEEK) ON c.id = e.id
         WHERE c.idempotency_key = d.idempotency_key AND c.id < d.id)
     AND NOT EXISTS (
-        SELECT 1 FROM chokaq_job_hot AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
-        WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL));
-SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h ON h.id = i.id;
+        SELECT 1 FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
+        WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL))
+OPTION (LOOP JOIN);
+SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = i.id;
 GO
 SET NOCOUNT ON;
-DELETE FROM chokaq_job_dlq
+DELETE h
+FROM chokaq_job_dlq AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -67,7 +69,7 @@ WHERE idempotency_key IN (
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -76,7 +78,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'archive'
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -85,7 +87,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'dlq'
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -94,7 +96,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'trash'
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
@@ -132,15 +134,16 @@ SELECT
     d.generation + 1, d.revision + @edited, NULL, d.created_by, @by, d.created_at, NULL, @now, @now,
     CASE WHEN d.deadline_at > @now THEN d.deadline_at END, d.idempotency_key, d.concurrency_key, d.headers,
     d.attempt_log, 0, NULL, @now, NULL, NULL, NULL, NULL
-FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d ON d.id = i.id
+FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d WITH (FORCESEEK) ON d.id = i.id
 WHERE d.idempotency_key IS NULL OR (
     NOT EXISTS (
-        SELECT 1 FROM @id AS e INNER JOIN chokaq_job_dlq AS c ON c.id = e.id
+        SELECT 1 FROM @id AS e INNER LOOP JOIN chokaq_job_dlq AS c WITH (FORCESEEK) ON c.id = e.id
         WHERE c.idempotency_key = d.idempotency_key AND c.id < d.id)
     AND NOT EXISTS (
-        SELECT 1 FROM chokaq_job_hot AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
-        WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL));
-SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h ON h.id = i.id;
+        SELECT 1 FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
+        WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL))
+OPTION (LOOP JOIN);
+SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = i.id;
 GO
 SET NOCOUNT ON;
 DECLARE
@@ -165,9 +168,9 @@ SELECT
     d.generation + 1, d.revision + @edited, NULL, d.created_by, @by, d.created_at, NULL, @now, @now,
     CASE WHEN d.deadline_at > @now THEN d.deadline_at END, NULL, d.concurrency_key, d.headers, d.attempt_log, 0,
     NULL, @now, NULL, NULL, NULL, NULL
-FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d ON d.id = i.id
-;
-SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h ON h.id = i.id;
+FROM @id AS i INNER LOOP JOIN chokaq_job_dlq AS d WITH (FORCESEEK) ON d.id = i.id
+OPTION (LOOP JOIN);
+SELECT h.id FROM @id AS i INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = i.id;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
@@ -181,7 +184,7 @@ INSERT INTO chokaq_payload_version (
     replaced_by
 )
 SELECT id, revision, type, schema_version, payload, @now, @p1
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (

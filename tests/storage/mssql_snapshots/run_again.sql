@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, queue, idempotency_key, headers
-FROM chokaq_job_archive WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_archive WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -83,7 +83,7 @@ SELECT
     NULL,
     NULL,
     NULL
-FROM chokaq_job_archive AS d
+FROM chokaq_job_archive AS d WITH (FORCESEEK)
 WHERE d.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
@@ -95,7 +95,7 @@ WHERE d.id IN (
         OR (
             NOT EXISTS (
                 SELECT 1
-                FROM chokaq_job_archive AS c
+                FROM chokaq_job_archive AS c WITH (FORCESEEK)
                 WHERE c.id IN (
                         SELECT j.item COLLATE Latin1_General_100_BIN2
                         FROM OPENJSON(CAST(@p5 AS NVARCHAR(MAX))) WITH (
@@ -107,16 +107,17 @@ WHERE d.id IN (
             )
             AND NOT EXISTS (
                 SELECT 1
-                FROM chokaq_job_hot AS h WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+                FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
                 WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL
             )
         )
-    );
+    )
+OPTION (LOOP JOIN);
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 SELECT id
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -195,13 +196,14 @@ SELECT
     NULL,
     NULL,
     NULL
-FROM chokaq_job_archive AS d
+FROM chokaq_job_archive AS d WITH (FORCESEEK)
 WHERE d.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
-    );
+    )
+OPTION (LOOP JOIN);
 SELECT @@ROWCOUNT;
 GO
 -- statement 4 again
@@ -218,7 +220,7 @@ WHERE idempotency_key IN (
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -227,7 +229,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'archive'
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -236,7 +238,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'dlq'
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -245,7 +247,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'trash'
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (

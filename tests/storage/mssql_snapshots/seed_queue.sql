@@ -16,7 +16,9 @@ INSERT INTO chokaq_queue (
     updated_at
 )
 SELECT @p1, @p2, @p3, @p4, NULL, @p5, @p6, @p7, @p8, @now
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_queue WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE name = @p9);
+WHERE NOT EXISTS (
+        SELECT 1 FROM chokaq_queue WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE name = @p9
+    );
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

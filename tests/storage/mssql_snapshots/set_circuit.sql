@@ -14,7 +14,7 @@ SELECT
     probe_successes,
     forced,
     @now
-FROM chokaq_circuit WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE type IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -27,14 +27,16 @@ SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 INSERT INTO chokaq_circuit (type, state, failures, probes, probe_successes, forced, updated_at)
 SELECT @p1, @p2, @p3, @p4, @p5, @p6, @now
-WHERE NOT EXISTS (SELECT 1 FROM chokaq_circuit WITH (UPDLOCK, HOLDLOCK, ROWLOCK) WHERE type = @p7);
+WHERE NOT EXISTS (
+        SELECT 1 FROM chokaq_circuit WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE type = @p7
+    );
 SELECT @@ROWCOUNT;
 GO
 -- statement 2 again
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_circuit
+UPDATE h
 SET
     state = @p1,
     failures = @p2,
@@ -44,11 +46,12 @@ SET
     probes = @p5,
     probe_successes = @p6,
     updated_at = @now
+FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK)
 WHERE type = @p7;
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-UPDATE chokaq_circuit SET forced = @p1, updated_by = @p2 WHERE type = @p3;
+UPDATE h SET forced = @p1, updated_by = @p2 FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK) WHERE type = @p3;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

@@ -40,7 +40,7 @@ DECLARE @tick datetime2(6) =
 BEGIN TRANSACTION;
 INSERT INTO @held (id, asked, asked_by)
 SELECT h.id, CASE WHEN h.cancel_requested_at IS NULL THEN 0 ELSE 1 END, h.cancel_requested_by
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (UPDLOCK, ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, ROWLOCK) ON h.id = o.id
 WHERE h.claim_number = o.claim_number AND h.worker_id = @worker AND h.status = o.expected;
 -- All or nothing: what is to be counted depends on it.
 IF (SELECT COUNT(*) FROM @held) = (SELECT COUNT(*) FROM @outcome)
@@ -51,7 +51,7 @@ UPDATE h SET
     attempt = h.attempt - o.given_back, snooze_count = h.snooze_count + o.snoozed,
     attempt_log = SUBSTRING(@texts, o.attempt_log_at, o.attempt_log_length),
     modified_by = COALESCE(SUBSTRING(@texts, o.modified_by_at, o.modified_by_length), h.modified_by)
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = o.id
 WHERE o.target = 'pending';
 
 INSERT INTO chokaq_metric_bucket (
@@ -64,7 +64,7 @@ SELECT
 FROM OPENJSON(@buckets) WITH (
     series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
 WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
     WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
 OPTION (LOOP JOIN);
 UPDATE t SET
@@ -86,7 +86,7 @@ FROM OPENJSON(@buckets) WITH (
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 END;
 COMMIT TRANSACTION;
 SELECT s.id, s.asked, s.asked_by FROM @held AS s;
@@ -97,7 +97,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 SELECT id, status, queue, type
-FROM chokaq_job_hot WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -146,10 +146,10 @@ SELECT
     COALESCE(SUBSTRING(@texts, o.attempt_log_at, o.attempt_log_length), h.attempt_log), o.reason,
     SUBSTRING(@texts, o.error_type_at, o.error_type_length),
     SUBSTRING(@texts, o.error_details_at, o.error_details_length), o.fingerprint, @now, N'', NULL, NULL
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = o.id
 WHERE o.target = 'dlq';
 DELETE h
-FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (ROWLOCK) ON h.id = o.id
+FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = o.id
 WHERE o.target = 'dlq';
 GO
 SET NOCOUNT ON;
@@ -170,7 +170,7 @@ SELECT
 FROM OPENJSON(@buckets) WITH (
     series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
 WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
     WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
 OPTION (LOOP JOIN);
 UPDATE t SET
@@ -192,7 +192,7 @@ FROM OPENJSON(@buckets) WITH (
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 GO
 COMMIT TRANSACTION
 GO
@@ -203,16 +203,16 @@ DECLARE
     @ids nvarchar(max) = @p2;
 SELECT a.id, a.claim_number, -1, CAST(NULL AS nvarchar(max))
 FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_archive AS a ON a.id = j.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_archive AS a WITH (FORCESEEK) ON a.id = j.id COLLATE Latin1_General_100_BIN2
 WHERE a.worker_id = @worker
 UNION ALL
 SELECT d.id, d.claim_number, d.failure_reason, d.attempt_log
 FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_dlq AS d ON d.id = j.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_dlq AS d WITH (FORCESEEK) ON d.id = j.id COLLATE Latin1_General_100_BIN2
 WHERE d.worker_id = @worker
 UNION ALL
 SELECT h.id, h.claim_number, -1, h.attempt_log
 FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_hot AS h ON h.id = j.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = j.id COLLATE Latin1_General_100_BIN2
 WHERE h.status = 0;
 GO
