@@ -20,11 +20,13 @@ from ..storage import BulkResult, Conflict, get_storage
 
 __all__ = [
     "PERSON_LIMIT",
+    "REASON_LIMIT",
     "Operator",
     "act_transaction",
     "audit",
     "authorised",
     "clean_id",
+    "clean_ids",
     "log_act",
     "on_jobs",
 ]
@@ -69,7 +71,7 @@ def clean_id(value: object) -> str | None:
     return text if _ID.fullmatch(text) else None
 
 
-def _clean_ids(ids: str | Iterable[str], answer: BulkResult) -> list[str]:
+def clean_ids(ids: str | Iterable[str], answer: BulkResult) -> list[str]:
     """``ids`` trimmed, in their order, each once; what cannot be an id is refused in ``answer``."""
     clean: dict[str, None] = {}
     for value in (ids,) if isinstance(ids, str) else ids:
@@ -111,7 +113,7 @@ def on_jobs(
     """
     details_of = details if callable(details) else lambda job_id: details
     answer = BulkResult()
-    clean = _clean_ids(ids, answer)
+    clean = clean_ids(ids, answer)
     for start in range(0, len(clean), CHUNK):
         with act_transaction(alias):
             part = act(clean[start : start + CHUNK])

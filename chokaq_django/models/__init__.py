@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .audit import AuditEntry
+from .bulk import BulkAction, BulkItem, BulkItemState, BulkOperation, BulkState
 from .fleet import Circuit, LeaderLease, Worker
 from .jobs import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash, PayloadVersion
 from .metrics import HISTOGRAM_BINS, BucketOutcome, MetricBucket
@@ -12,6 +13,11 @@ __all__ = [
     "HISTOGRAM_BINS",
     "AuditEntry",
     "BucketOutcome",
+    "BulkAction",
+    "BulkItem",
+    "BulkItemState",
+    "BulkOperation",
+    "BulkState",
     "Circuit",
     "FailureReason",
     "JobArchive",

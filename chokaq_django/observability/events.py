@@ -44,6 +44,8 @@ class Event(IntEnum):
     STORAGE_RECOVERED = 5001
     WAKE_UP_TROUBLE = 5002
     OPERATOR_ACT = 6000
+    BULK_ENDED = 6001
+    BULK_FAILED = 6002
 
 
 def log_event(

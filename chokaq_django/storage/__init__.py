@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from .contract import (
     Applied,
+    BulkCount,
     BulkResult,
+    BulkStep,
     CircuitAct,
     Claim,
     ClaimedJob,
@@ -27,7 +29,9 @@ from .opening import get_storage, open_storage
 
 __all__ = [
     "Applied",
+    "BulkCount",
     "BulkResult",
+    "BulkStep",
     "CircuitAct",
     "Claim",
     "ClaimRequest",

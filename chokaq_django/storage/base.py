@@ -7,9 +7,9 @@ other operation or hook where that is faster.
 
 from __future__ import annotations
 
+from .bulk import BulkStatements
 from .constrained import ClaimStatements
-from .edits import EditStatements
 
 
-class SQLStorage(ClaimStatements, EditStatements):
+class SQLStorage(ClaimStatements, BulkStatements):
     """Portable statements: claims under constraints, circuits, fleet, moves, sweeps, the operator's verbs."""

@@ -14,6 +14,7 @@ HOT, ARCHIVE, DLQ, TRASH = "chokaq_job_hot", "chokaq_job_archive", "chokaq_job_d
 QUEUE, WORKER, CIRCUIT = "chokaq_queue", "chokaq_worker", "chokaq_circuit"
 LEASE, BUCKET = "chokaq_leader_lease", "chokaq_metric_bucket"
 PAYLOAD_VERSION = "chokaq_payload_version"
+BULK_OPERATION, BULK_ITEM = "chokaq_bulk_operation", "chokaq_bulk_item"
 
 
 def columns_of(model: type[Model]) -> tuple[str, ...]:

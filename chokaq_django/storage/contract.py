@@ -257,6 +257,29 @@ class EditResult(BulkResult):
     outdated: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class BulkStep:
+    """Where a bulk operation is after a step. ``pause``: seconds until the next; None: nothing goes on by itself."""
+
+    state: str
+    done: int
+    total: int
+    pause: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCount:
+    """How many jobs of a set are of one queue and type. ``ages``: "hour", "day", "week", "older" -> how many were
+    created, finished or dead within so long, and not within less."""
+
+    queue: str
+    type: str
+    count: int
+    oldest: dt.datetime | None
+    newest: dt.datetime | None
+    ages: dict[str, int]
+
+
 # -- rescue and fleet --------------------------------------------------------------------------------------------------
 
 
@@ -563,6 +586,33 @@ class Storage(ABC):
     def edit(self, revisions: Mapping[str, int | None], by: str | None, changes: JobEdit) -> EditResult:
         """Change Pending or DLQ rows; each counts a revision. ``revisions``: id -> the revision that the row must have,
         None: whichever it has. A payload that is replaced is kept as a version."""
+
+    # bulk operations ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def bulk_open(self) -> list[str]:
+        """Ids of the operations that are to be worked on now, oldest first."""
+
+    @abstractmethod
+    def bulk_step(self, operation_id: str, limit: int = 500) -> BulkStep:
+        """Freeze or act on the next chunk, up to ``limit`` jobs, in one transaction that holds the operation's row."""
+
+    @abstractmethod
+    def bulk_fail(self, operation_id: str, message: str) -> None:
+        """End an operation that cannot go on."""
+
+    @abstractmethod
+    def bulk_count(self, place: str, conditions: str, limit: int) -> list[BulkCount]:
+        """Jobs that a filter finds now, by queue and type; of the ``limit`` oldest at most."""
+
+    @abstractmethod
+    def bulk_frozen(self, operation_id: str) -> list[BulkCount]:
+        """The same, of an operation's set, as far as its jobs are in Hot, Archive or DLQ."""
+
+    @abstractmethod
+    def trim_bulk(self, older_than: float, limit: int) -> int:
+        """Forget what operations that ended more than ``older_than`` seconds ago acted on, up to ``limit`` items, then
+        the operation; fewer than ``limit`` when there is no such operation any more."""
 
     @abstractmethod
     def now(self) -> dt.datetime:

@@ -26,6 +26,7 @@ from .breaker import Breaker
 from .execution import Execution, Verdict
 from .fetch import Fetcher, FetchPlan
 from .heartbeat import Heartbeat
+from .operations import Operations
 from .outcomes import OutcomeTable
 from .pace import Pace
 from .registry import Registrar, rss_mb
@@ -129,6 +130,7 @@ class WorkerProcess:
             options.recovery.worker_timeout, self._open, self._describe, self._obey, self._steadiness.wrote
         )
         self._retention = Retention(options, self.id, self._open)
+        self._operations = Operations(options, self.id, self._open, waker.set)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -146,7 +148,7 @@ class WorkerProcess:
     def _services(self) -> list[Service]:
         return [
             self._registrar, self._settler, self._heartbeat, self._watchdog, self._fetcher, self._rescuer,
-            self._retention,
+            self._retention, self._operations,
         ]  # fmt: skip
 
     def request_stop(self, *, recycle: bool = False) -> None:
@@ -173,6 +175,7 @@ class WorkerProcess:
         self._fetcher.stop()
         self._rescuer.stop()
         self._retention.stop()
+        self._operations.stop()
         self._until(lambda: not self._fetcher.alive(), worker.shutdown_grace, hurry)
         self._fetcher.give_back()
         self._hand_back_waiting()

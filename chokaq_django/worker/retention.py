@@ -16,6 +16,8 @@ LEASE = "retention"
 INTERVAL = 3600.0
 FIRST = 60.0
 CHUNK = 500
+BULK_KEPT = 30 * 86_400.0
+"""Seconds for which the list of an ended bulk operation's jobs is kept, and with it what is needed to undo it."""
 PAUSE = 0.05
 """Seconds between chunks, so that claims and settles go first."""
 
@@ -55,6 +57,7 @@ class Retention(Service):
             self._chunks("dlq", partial(storage.trim, "dlq", retention.dlq, but_reasons=tuple(own)))
         # Each row of the Trash says itself when its time has come, whatever the setting says now.
         self._chunks("trash", storage.expire_trash)
+        self._chunks("bulk operations", partial(storage.trim_bulk, BULK_KEPT))
         if retention.buckets is not None:
             self._chunks("buckets", partial(storage.trim_buckets, retention.buckets))
 

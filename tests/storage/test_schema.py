@@ -80,7 +80,7 @@ def test_there_is_nothing_to_migrate() -> None:
 
 
 @committed
-@pytest.mark.parametrize("name", ["0001", "0002", "0003"])
+@pytest.mark.parametrize("name", ["0001", "0002", "0003", "0004"])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_migrations_can_be_read_and_undone(name: str, backwards: bool) -> None:
     output = io.StringIO()
