@@ -1,0 +1,126 @@
+"""Bulk operations under kill -9, and at the size that they are for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from chokaq_django import control
+from chokaq_django.control import BulkItemState, BulkState, BulkView, JobFilter
+from chokaq_django.job.ids import new_id
+from chokaq_django.models import BulkItem, FailureReason, JobArchive, JobDLQ, JobHot, JobTrash
+
+from ..helpers import WorkerProcess, wait_until
+from ..ledger import Ledger
+from ..storage.invariants import Sampler, assert_one_place
+
+OPTIONS = {
+    "RECOVERY": {"WORKER_TIMEOUT": 2, "SCAN_INTERVAL": 0.3, "CRASH_LIMIT": 1_000},
+    "EXECUTION": {"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
+    "CIRCUIT": {"FAILURES": 10_000},
+}
+WHERE = JobFilter(status="dead", queue="mail")
+MANY = 100_000
+
+
+def corpses(count: int, **columns: Any) -> None:
+    now = timezone.now()
+
+    def rows() -> Iterator[JobDLQ]:
+        for number in range(count):
+            base = {
+                "queue": "mail", "type": "test.note", "payload": '{"name":"a"}', "created_at": now, "run_at": now,
+                "due_at": now, "failed_at": now - dt.timedelta(milliseconds=number),
+                "failure_reason": FailureReason.FATAL_ERROR, **columns,
+            }  # fmt: skip
+            yield JobDLQ(id=new_id(), **base)
+
+    JobDLQ.objects.bulk_create(rows(), batch_size=2_000)
+
+
+def seen(view: BulkView) -> BulkView:
+    found = control.bulk_get(view.id)
+    assert found is not None
+    return found
+
+
+def test_killed_half_way_it_acts_on_exactly_the_frozen_set_each_job_once(
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger
+) -> None:
+    total, others = 3_000, 200
+    corpses(total)
+    corpses(others, queue="sms")
+    frozen = set(JobDLQ.objects.filter(queue="mail").values_list("pk", flat=True))
+    with Sampler(expected_total=total + others) as sampler:
+        view = control.bulk_resurrect(where=WHERE, by="ada", rate=600)
+        reached = 0
+        for kill in range(5):
+            workers = [worker_process("--concurrency=2", options=OPTIONS) for _ in range(2)]
+            reached += 400
+            wait_until(lambda reached=reached: seen(view).done >= reached, 60, what=f"kill {kill}: {seen(view)}")
+            for worker in workers:
+                worker.kill()
+            before = seen(view)
+            assert before.state is BulkState.RUNNING
+            assert before.done < total, "it was over before it was killed: the test shows nothing"
+            reached = before.done
+        control.bulk_pause(view.id, by="ada")
+        worker_process("--concurrency=4", options=OPTIONS)
+        control.bulk_resume(view.id, by="ada")
+        view = control.bulk_wait(view.id, 60)
+        wait_until(lambda: not JobHot.objects.exists(), 60, what="all jobs have ended")
+    sampler.check()
+    assert (view.state, view.total, view.done, view.applied, view.refused) == (BulkState.DONE, total, total, total, 0)
+    items = BulkItem.objects.filter(operation_id=view.id)
+    assert set(items.values_list("job_id", flat=True)) == frozen
+    assert set(items.values_list("state", flat=True)) == {BulkItemState.APPLIED}
+    for model in (JobArchive, JobDLQ):  # where jobs are that ran, and those that ran when their worker was killed
+        assert set(model.objects.filter(pk__in=frozen).values_list("generation", flat=True)) <= {1}
+    assert set(JobDLQ.objects.filter(queue="sms").values_list("generation", flat=True)) == {0}
+    assert max(ledger.per_job().values()) == 1, "a job ran twice"
+    assert_one_place(total + others)
+
+
+def test_killed_while_the_set_is_frozen(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
+    total = 30_000
+    corpses(total)
+    view = control.bulk_purge(where=WHERE, by="ada")
+    for kill in range(2):
+        before = seen(view)
+        worker = worker_process("--concurrency=1", options=OPTIONS)
+        wait_until(
+            lambda before=before: (now := seen(view)).total > before.total or now.done > before.done,
+            60, what=f"kill {kill}", interval=0.002,
+        )  # fmt: skip
+        worker.kill()
+    view = control.bulk_run(view.id)  # no worker runs
+    assert (view.state, view.applied, view.refused) == (BulkState.DONE, total, 0)
+    assert (JobTrash.objects.count(), JobDLQ.objects.count()) == (total, 0)
+    assert BulkItem.objects.count() == total
+    assert_one_place(total)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_at_full_speed(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
+    corpses(MANY)
+    workers = [worker_process("--concurrency=4", options=OPTIONS) for _ in range(2)]
+    began = time.monotonic()
+    view = control.bulk_resurrect(where=WHERE, by="ada")
+    answered = time.monotonic() - began
+    view = control.bulk_wait(view.id, 120)
+    took = time.monotonic() - began
+    assert view.started_at is not None
+    freezing = (view.started_at - view.created_at).total_seconds()
+    print(f"request {answered * 1000:.0f} ms, frozen after {freezing:.1f} s, {view.done:,} resurrected in {took:.1f} s")
+    for worker in workers:
+        worker.signal(signal.SIGTERM)
+    assert (view.state, view.applied) == (BulkState.DONE, MANY)
+    assert answered < 1
+    assert took < 60
+    assert_one_place(MANY)
