@@ -21,7 +21,7 @@ FREEZE_CHUNK = 5_000
 
 _TIME = {"hot": "created_at", "archive": "finished_at", "dlq": "failed_at"}
 _TABLE = {"hot": HOT, "archive": ARCHIVE, "dlq": DLQ}
-_EQUAL = {"queue", "type", "status", "failure_reason", "fingerprint"}
+_EQUAL = {"queue", "type", "failure_reason", "fingerprint"}
 _CONTAINS = {
     # LIKE ignores case on some engines, and gives a meaning to characters that a tag may hold.
     "sqlite": "instr(tags, %s) > 0",
@@ -42,7 +42,9 @@ class BulkSets(EditStatements):
         """SQL of a filter, as far as the jobs of ``place`` were there at the instant ``until``."""
         parts, params = [f"{_TIME[place]} <= %s"], [self._instant(until)]
         for column, comparison, value in json.loads(text):
-            if comparison == "=" and column in _EQUAL:
+            if comparison == "=" and column == "status":
+                parts.append(f"{column} = {int(value)}")  # literally, as the filters of the indexes have it
+            elif comparison == "=" and column in _EQUAL:
                 parts.append(f"{column} = %s")
                 params.append(value)
             elif comparison == "in" and column == "failure_reason":
@@ -157,11 +159,13 @@ class BulkSets(EditStatements):
 
     def _counted(self, rows: str, params: Sequence[object], now: dt.datetime) -> list[BulkCount]:
         """Groups of the jobs that ``rows`` (queue, type, moment) finds."""
-        ages = ", ".join("SUM(CASE WHEN moment > %s THEN 1 ELSE 0 END)" for _ in _AGES)
+        # Not GROUP BY: Django's driver for SQL Server rewrites statements with these words.
+        kind = "OVER (PARTITION BY queue, type)"
+        ages = ", ".join(f"SUM(CASE WHEN moment > %s THEN 1 ELSE 0 END) {kind}" for _ in _AGES)
         since = [self._instant(now - dt.timedelta(seconds=seconds)) for _, seconds in _AGES]
         sql = (
-            f"SELECT queue, type, COUNT(*), MIN(moment), MAX(moment), {ages} FROM ({rows}) f "
-            f"GROUP BY queue, type ORDER BY queue, type"
+            f"SELECT DISTINCT queue, type, COUNT(*) {kind}, MIN(moment) {kind}, MAX(moment) {kind}, {ages} "
+            f"FROM ({rows}) f ORDER BY queue, type"
         )
         found = self._single(lambda: self._query(sql, [*since, *params]))
         return [self._count(row) for row in found]

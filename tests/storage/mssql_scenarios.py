@@ -13,6 +13,7 @@ from chokaq_django.job.failures import FailureReason
 from chokaq_django.storage import CircuitAct, ClaimRequest, JobEdit, Lease, NewJob, Outcome, OutcomeKind
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, LiveRow, QueueRow, RescueAction, WorkerRow
 
+from .mssql_bulk import BULK
 from .mssql_recorder import Recorder
 
 Scenario = Callable[[Any, Recorder], object]
@@ -360,4 +361,5 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
     "set_circuit": {"": set_circuit},
     "expire_trash": {"": expire_trash},
     "now": {"": now},
+    **BULK,
 }
