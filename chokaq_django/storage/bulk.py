@@ -24,6 +24,7 @@ from .bulk_sets import BulkSets
 from .columns import ARCHIVE, BULK_ITEM, BULK_OPERATION, DLQ, HOT, names
 from .contract import BulkResult, BulkStep, Conflict
 from .engine import CHUNK, Row, chunks
+from .fleet import BULK_AWAKE
 from .returns import drops_keys
 
 SAMPLES = 20
@@ -46,8 +47,7 @@ class BulkStatements(BulkSets):
     """Working bulk operations off."""
 
     def bulk_open(self) -> list[str]:
-        states = f"'{BulkState.PREPARING.value}', '{BulkState.RUNNING.value}'"
-        sql = f"SELECT id FROM {BULK_OPERATION} WHERE state IN ({states}) ORDER BY id"
+        sql = f"SELECT id FROM {BULK_OPERATION} WHERE {BULK_AWAKE} ORDER BY id"
         return [row[0] for row in self._single(lambda: self._query(sql))]
 
     def bulk_step(self, operation_id: str, limit: int = CHUNK) -> BulkStep:
@@ -73,10 +73,9 @@ class BulkStatements(BulkSets):
     def bulk_fail(self, operation_id: str, message: str) -> None:
         sql = (
             f"UPDATE {BULK_OPERATION} SET state = '{BulkState.FAILED.value}', message = %s, ended_at = {self.NOW}, "
-            f"updated_at = {self.NOW} WHERE id = %s AND state IN (%s, %s)"
+            f"updated_at = {self.NOW} WHERE id = %s AND {BULK_AWAKE}"
         )
-        params = [message, operation_id, BulkState.PREPARING.value, BulkState.RUNNING.value]
-        self._unit(lambda: self._execute(sql, params))
+        self._unit(lambda: self._execute(sql, [message, operation_id]))
 
     def _operation(self, row: Row) -> tuple[Operation, dt.datetime]:
         values: dict[str, Any] = {name: self._read_instant(value) if name in _INSTANTS else value

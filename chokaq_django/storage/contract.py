@@ -342,10 +342,12 @@ class WorkerRow:
 
 @dataclass(slots=True)
 class WorkerOrders:
-    """What operators want of a worker, read at each beat."""
+    """What operators want of a worker, read at each beat. ``operations``: bulk operations are to be worked on, by any
+    worker."""
 
     desired_concurrency: int | None
     stop_requested: bool
+    operations: bool = False
 
 
 @dataclass(slots=True)

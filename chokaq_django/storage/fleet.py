@@ -7,13 +7,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import astuple, fields
+from typing import ClassVar
 
-from .columns import LEASE, QUEUE, WORKER, names
+from ..models import BulkState
+from .columns import BULK_OPERATION, LEASE, QUEUE, WORKER, names
 from .contract import QueueRow, WorkerOrders, WorkerRow
 from .engine import Engine, Row, chunks
 
 _WORKER_COLUMNS = tuple(field.name for field in fields(WorkerRow))
 _BEATING = tuple(column for column in _WORKER_COLUMNS if column != "id")
+BULK_AWAKE = f"state IN ('{BulkState.PREPARING.value}', '{BulkState.RUNNING.value}')"
+"""That a bulk operation is to be worked on."""
 _QUEUE_COLUMNS = (
     "name", "is_paused", "is_active", "max_workers", "zombie_timeout", "execution_timeout",
     "window_start", "window_end", "window_zone",
@@ -22,6 +26,12 @@ _QUEUE_COLUMNS = (
 
 class FleetStatements(Engine):
     """What a worker says about itself, who leads, and the control rows of queues."""
+
+    ORDERS: ClassVar[str] = (
+        f"desired_concurrency, stop_requested, (SELECT COUNT(*) FROM {BULK_OPERATION} WHERE {BULK_AWAKE})"
+    )
+    """What :meth:`_returning` gets of a worker's row. Bulk operations are looked for in the same statement, because an
+    idle worker has few."""
 
     def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
         """Insert one row (``values``: the SQL of its values) unless its key exists; whether it was inserted."""
@@ -38,11 +48,12 @@ class FleetStatements(Engine):
         changes = ", ".join(f"{column} = %s" for column in _BEATING)
         orders = self._returning(
             f"UPDATE {WORKER} SET {changes}, last_seen = {self.NOW} WHERE id = %s",
-            "desired_concurrency, stop_requested",
+            self.ORDERS,
             [*values[1:], row.id],
         )
         if orders:
-            return WorkerOrders(orders[0][0], bool(orders[0][1]))
+            desired, stop, *operations = orders[0]
+            return WorkerOrders(desired, bool(stop), any(operations))
         columns = (*_WORKER_COLUMNS, "stop_requested", "started_at", "last_seen")
         marks = ", ".join(["%s"] * (len(values) + 1))
         self._insert_unless_there(WORKER, columns, f"{marks}, {self.NOW}, {self.NOW}", [*values, False])

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable
 
-from ..conf import Options
 from ..observability.events import Event, log_event
 from ..storage import Storage
 from ..storage.bulk_work import advance
@@ -18,40 +17,39 @@ LEASE = "bulk"
 TTL = 5.0
 """Seconds after which another worker goes on where a dead one stopped. Each step locks its operation's row too: two
 leaders at a time would be slower, and do nothing twice."""
-IDLE = 5.0
-"""Seconds between two looks for operations while there are none."""
+STANDBY = 1.0
+"""Seconds between two tries to lead while another worker does."""
 
 
 class Operations(Service):
     """Takes every operation that is to be worked on one step further, then the next round. Operations of a drip do not
-    wait for one at full speed."""
+    wait for one at full speed. While there is none, it sleeps until the worker's beat has seen one and wakes it."""
 
     name = "operations"
 
-    def __init__(
-        self, options: Options, worker_id: str, open_storage: Callable[[], Storage], woke: Callable[[], None]
-    ) -> None:
+    def __init__(self, worker_id: str, open_storage: Callable[[], Storage], woke: Callable[[], None]) -> None:
         super().__init__()
         self._worker_id, self._open, self._woke = worker_id, open_storage, woke
         self._storage: Storage | None = None
         self._led_until = 0.0
-        self._idle = min(IDLE, options.worker.idle_poll_interval)
-        self._next = self._idle
+        self._next: float | None = 0.0
 
     def step(self) -> None:
         self.wait(self._next)
         if self.stopping:
             return
-        self._next = self._idle
+        self._next = STANDBY
         if self._storage is None:
             self._storage = self._open()
         self._next = self.turn(self._storage)
 
-    def turn(self, storage: Storage) -> float:
-        """One step of each operation, if this worker leads; seconds until the next."""
+    def turn(self, storage: Storage) -> float | None:
+        """One step of each operation, if this worker leads; seconds until the next, None: when there is one."""
         operations = storage.bulk_open()
-        if not operations or not self._leads(storage):
-            return self._idle
+        if not operations:
+            return None
+        if not self._leads(storage):
+            return STANDBY
         pauses = []
         for operation_id in operations:
             if self.stopping:

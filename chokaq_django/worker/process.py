@@ -130,7 +130,7 @@ class WorkerProcess:
             options.recovery.worker_timeout, self._open, self._describe, self._obey, self._steadiness.wrote
         )
         self._retention = Retention(options, self.id, self._open)
-        self._operations = Operations(options, self.id, self._open, waker.set)
+        self._operations = Operations(self.id, self._open, waker.set)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -437,6 +437,8 @@ class WorkerProcess:
         if orders.stop_requested and not self._stop:
             logger.info("An operator asked worker %s to stop", self.id)
             self.request_stop()
+        if orders.operations:
+            self._operations.wake()
         wanted = orders.desired_concurrency
         self._fetcher.hold(wanted == 0)
         if wanted is not None and wanted > 0 and wanted != self._threads.size:

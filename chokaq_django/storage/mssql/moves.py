@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..columns import BUCKET, DLQ, HOT, HOT_COLUMNS, names, select
-from ..contract import LiveRow
+from ..columns import BUCKET, BULK_OPERATION, DLQ, HOT, HOT_COLUMNS, names, select
+from ..contract import LiveRow, WorkerOrders, WorkerRow
+from ..fleet import BULK_AWAKE
 from ..moves import _LIVE
 from .session import MSSQLSession
 from .tsql import CHANGED, FOUND, ID, LIST, PASSING, PLACE, UNLOCKED, as_json, batch, later, lines, span
@@ -147,6 +148,14 @@ AND (d.idempotency_key IS NULL OR (
         days, seconds, microseconds = span(-older_than)
         values = {"limit": limit, "days": days, "seconds": seconds, "microseconds": microseconds}
         return int(self._alone(TRIM_BUCKETS, **values)[0][0][0])
+
+    ORDERS = "desired_concurrency, stop_requested"
+
+    def _register(self, row: WorkerRow) -> WorkerOrders:
+        # OUTPUT has no subqueries.
+        orders = super()._register(row)
+        orders.operations = bool(self._query(f"SELECT id FROM {BULK_OPERATION} WHERE {BULK_AWAKE}"))
+        return orders
 
     def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
         # The key is the first column of these tables. Whoever inserts the same one now is waited for.

@@ -24,6 +24,9 @@ OUTPUT inserted.desired_concurrency, inserted.stop_requested
 FROM chokaq_worker AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id = @p14;
 GO
+SET NOCOUNT ON;
+SELECT id FROM chokaq_bulk_operation WHERE state IN ('preparing', 'running');
+GO
 COMMIT TRANSACTION
 GO
 BEGIN TRANSACTION
@@ -75,6 +78,9 @@ WHERE NOT EXISTS (
         SELECT 1 FROM chokaq_worker WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE id = @p16
     );
 SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+SELECT id FROM chokaq_bulk_operation WHERE state IN ('preparing', 'running');
 GO
 COMMIT TRANSACTION
 GO
