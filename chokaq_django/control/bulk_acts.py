@@ -141,7 +141,8 @@ def bulk_run(
 def _step(alias: str, operation_id: str) -> float | None:
     """One step on the calling thread's connection; seconds until the next, None when nothing goes on by itself."""
     step = advance(get_storage(alias), operation_id)
-    transaction.on_commit(partial(wake.notify, alias), using=alias, robust=True)
+    if step.wakes:
+        transaction.on_commit(partial(wake.notify, alias), using=alias, robust=True)
     return step.pause
 
 

@@ -39,6 +39,8 @@ _PLACES = {
 }  # fmt: skip
 """Where the jobs are that an action is for."""
 
+_WAKING = {BulkAction.RESURRECT, BulkAction.RESTORE, BulkAction.EDIT, BulkAction.REVERT}
+
 Item = tuple[str, int | None, str | None]
 Notes = Mapping[str, str]
 
@@ -68,7 +70,8 @@ class BulkStatements(BulkSets):
         elif op.state == BulkState.RUNNING:
             pause = self._act(op, now, limit)
         self._save(op, before)
-        return BulkStep(op.state, op.done, op.total, pause)
+        wakes = op.applied > before.applied and op.action in _WAKING
+        return BulkStep(op.state, op.done, op.total, pause, wakes)
 
     def bulk_fail(self, operation_id: str, message: str) -> None:
         sql = (

@@ -259,12 +259,14 @@ class EditResult(BulkResult):
 
 @dataclass(frozen=True, slots=True)
 class BulkStep:
-    """Where a bulk operation is after a step. ``pause``: seconds until the next; None: nothing goes on by itself."""
+    """Where a bulk operation is after a step. ``pause``: seconds until the next; None: nothing goes on by itself.
+    ``wakes``: jobs may have become due."""
 
     state: str
     done: int
     total: int
     pause: float | None
+    wakes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from .. import wake
 from ..observability.events import Event, log_event
 from ..storage import Storage
 from ..storage.bulk_work import advance
@@ -20,6 +21,9 @@ leaders at a time would be slower, and do nothing twice."""
 STANDBY = 1.0
 """Seconds between two tries to lead while another worker does."""
 
+WAKING = 0.2
+"""Seconds between two wake-ups of those who run the jobs."""
+
 
 class Operations(Service):
     """Takes every operation that is to be worked on one step further, then the next round. Operations of a drip do not
@@ -27,11 +31,12 @@ class Operations(Service):
 
     name = "operations"
 
-    def __init__(self, worker_id: str, open_storage: Callable[[], Storage], woke: Callable[[], None]) -> None:
+    def __init__(self, alias: str, worker_id: str, open_storage: Callable[[], Storage]) -> None:
         super().__init__()
-        self._worker_id, self._open, self._woke = worker_id, open_storage, woke
+        self._alias, self._worker_id, self._open = alias, worker_id, open_storage
         self._storage: Storage | None = None
-        self._led_until = 0.0
+        self._led_until = self._woke_at = 0.0
+        self._due: dict[str, float] = {}
         self._next: float | None = 0.0
 
     def step(self) -> None:
@@ -50,21 +55,27 @@ class Operations(Service):
             return None
         if not self._leads(storage):
             return STANDBY
-        pauses = []
-        for operation_id in operations:
-            if self.stopping:
-                break
-            before = time.monotonic()
-            step = advance(storage, operation_id)
-            if step.pause is None:
-                log_event(
-                    logger, logging.INFO, Event.BULK_ENDED, "Bulk operation %s is %s: %d of %d done",
-                    operation_id, step.state, step.done, step.total,
-                )  # fmt: skip
-            else:
-                pauses.append(before + step.pause)
-        self._woke()
-        return max(0.0, min(pauses) - time.monotonic()) if pauses else 0.0
+        now = time.monotonic()
+        self._due = {operation_id: self._due.get(operation_id, now) for operation_id in operations}
+        for operation_id, due in sorted(self._due.items(), key=lambda each: each[1]):
+            if due <= now and not self.stopping:
+                self._advance(storage, operation_id)
+        return max(0.0, min(self._due.values(), default=0.0) - time.monotonic())
+
+    def _advance(self, storage: Storage, operation_id: str) -> None:
+        began = time.monotonic()
+        step = advance(storage, operation_id)
+        # It is looked at every second at least: somebody may have given it another rate.
+        self._due[operation_id] = began + min(step.pause or 0.0, STANDBY)
+        if step.pause is None:
+            del self._due[operation_id]
+            log_event(
+                logger, logging.INFO, Event.BULK_ENDED, "Bulk operation %s is %s: %d of %d done",
+                operation_id, step.state, step.done, step.total,
+            )  # fmt: skip
+        if step.wakes and (step.pause is None or began - self._woke_at >= WAKING):
+            self._woke_at = began
+            wake.notify(self._alias)
 
     def _leads(self, storage: Storage) -> bool:
         now = time.monotonic()

@@ -130,7 +130,7 @@ class WorkerProcess:
             options.recovery.worker_timeout, self._open, self._describe, self._obey, self._steadiness.wrote
         )
         self._retention = Retention(options, self.id, self._open)
-        self._operations = Operations(self.id, self._open, waker.set)
+        self._operations = Operations(options.database, self.id, self._open)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
