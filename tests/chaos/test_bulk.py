@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -123,4 +124,34 @@ def test_a_hundred_thousand_at_full_speed(worker_process: Callable[..., WorkerPr
     assert (view.state, view.applied) == (BulkState.DONE, MANY)
     assert answered < 1
     assert took < 60
+    assert_one_place(MANY)
+
+
+def digest() -> tuple[int, str]:
+    """How many dead jobs there are, and what all their columns say."""
+    total, text = 0, hashlib.sha256()
+    for values in JobDLQ.objects.order_by("pk").values_list().iterator(2_000):
+        total += 1
+        text.update(repr(values).encode())
+    return total, text.hexdigest()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_purged_and_restored_are_identical_in_every_column(
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger
+) -> None:
+    corpses(
+        MANY, attempt_log='[{"attempt":1}]', error_details="Zeile 1\n\U0001f600", tags='["a"]', idempotency_key=None
+    )
+    before = digest()
+    worker_process("--concurrency=1", options=OPTIONS)
+    began = time.monotonic()
+    purged = control.bulk_wait(control.bulk_purge(where=WHERE, by="ada").id, 120)
+    took = time.monotonic() - began
+    assert (purged.applied, JobDLQ.objects.count(), JobTrash.objects.count()) == (MANY, 0, MANY)
+    began = time.monotonic()
+    undone = control.bulk_wait(control.bulk_undo(purged.id, by="ada").id, 120)
+    print(f"{MANY:,} purged in {took:.1f} s, restored in {time.monotonic() - began:.1f} s")
+    assert (undone.applied, undone.refused) == (MANY, 0)
+    assert digest() == before
     assert_one_place(MANY)
