@@ -57,7 +57,8 @@ class BulkStatements(BulkSets):
 
     def _bulk_step(self, operation_id: str, limit: int) -> BulkStep:
         row = self._query(
-            f"SELECT {names(_COLUMNS)}, {self.NOW} FROM {BULK_OPERATION} {self.HINT} WHERE id = %s {self.LOCK}",
+            f"SELECT {names(_COLUMNS)}, {self.NOW} FROM {self._by_key(BULK_OPERATION)} {self.HINT} "
+            f"WHERE id = %s {self.LOCK}",
             [operation_id],
         )
         if not row:
@@ -75,8 +76,8 @@ class BulkStatements(BulkSets):
 
     def bulk_fail(self, operation_id: str, message: str) -> None:
         sql = (
-            f"UPDATE {BULK_OPERATION} SET state = '{BulkState.FAILED.value}', message = %s, ended_at = {self.NOW}, "
-            f"updated_at = {self.NOW} WHERE id = %s AND {BULK_AWAKE}"
+            f"UPDATE {self._by_key(BULK_OPERATION)} SET state = '{BulkState.FAILED.value}', message = %s, "
+            f"ended_at = {self.NOW}, updated_at = {self.NOW} WHERE id = %s AND {BULK_AWAKE}"
         )
         self._unit(lambda: self._execute(sql, [message, operation_id]))
 
@@ -95,7 +96,8 @@ class BulkStatements(BulkSets):
         values = [self._instant(getattr(op, n)) if n in _INSTANTS else getattr(op, n) for n in changed]
         assignments = ", ".join(f"{name} = %s" for name in changed)
         self._execute(
-            f"UPDATE {BULK_OPERATION} SET {assignments}, updated_at = {self.NOW} WHERE id = %s", [*values, op.id]
+            f"UPDATE {self._by_key(BULK_OPERATION)} SET {assignments}, updated_at = {self.NOW} WHERE id = %s",
+            [*values, op.id],
         )
 
     # -- acting -------------------------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ class BulkStatements(BulkSets):
         among, params = self._among("job_id", ids)
         told, note_params = (", note = %s", [note]) if note is not None else ("", [])
         self._execute(
-            f"UPDATE {BULK_ITEM} SET state = {int(state)}{told} WHERE operation_id = %s AND {among}",
+            f"UPDATE {self._by_key(BULK_ITEM)} SET state = {int(state)}{told} WHERE operation_id = %s AND {among}",
             [*note_params, operation_id, *params],
         )
 
