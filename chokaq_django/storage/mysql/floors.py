@@ -15,7 +15,7 @@ from ..contract import ClaimedJob
 
 Pair = tuple[str, int]
 
-BEGINNING = dt.datetime(1000, 1, 1)  # noqa: DTZ001 - as the driver takes instants
+BEGINNING = dt.datetime.min  # noqa: DTZ901 - as the driver takes instants
 SLOW = 0.005
 """Seconds that a look may take on the server."""
 PATIENCE = 3
@@ -23,6 +23,18 @@ PATIENCE = 3
 AGAIN, SHARE = 1.0, 0.2
 """Seconds after which to look from the beginning again, for what came in below a floor (a late commit, a released job);
 and the share of the time that such looks may take."""
+
+
+def floor(now: dt.datetime, until: float) -> dt.datetime:
+    """The floor of a pair whose first row is due in ``until`` seconds.
+
+    It is never later than now: what comes in next is due before a row that lies in the future. A millisecond more makes
+    up for the rounding of far instants.
+    """
+    try:
+        return now + dt.timedelta(seconds=min(until, 0.0) - 0.001)
+    except OverflowError:  # the first instant there is
+        return BEGINNING
 
 
 class Floors:
