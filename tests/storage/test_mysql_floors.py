@@ -112,6 +112,22 @@ def test_what_comes_in_below_a_floor_is_found_a_little_later(jobs: Jobs, storage
     assert set(JobHot.objects.values_list("pk", flat=True)) == {first, late, usual, higher}
 
 
+@committed
+@pytest.mark.skipif(connection.vendor != "mysql", reason="a storage on MariaDB or MySQL")
+def test_a_first_row_in_the_future_is_no_floor_for_what_comes_now(jobs: Jobs, storage: Storage) -> None:
+    own: Any = storage
+    own._floors._clock = Clock()
+    jobs.one(delay=3600.0)
+    own._look(["mail"])  # the priority is known
+    looked = own._floors.looked
+    own._floors.looked = lambda seconds, rows: looked(1.0, rows)
+    for _ in range(PATIENCE):
+        own._look(["mail"])
+    assert own._floors.used
+    now = jobs.one()
+    assert ids(jobs.take(5)) == [now]
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 

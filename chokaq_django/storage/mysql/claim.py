@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..columns import CLAIMED_COLUMNS, HOT, names
 from ..constrained import CANDIDATE_COLUMNS, Candidate, _levels, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
-from ..engine import Row
+from ..engine import Row, chunks
 from .floors import Pair
-from .seeks import Seeks
+from .seeks import SELECTS, Seeks
 from .session import MySQLSession, as_json
 from .tables import outcomes
 
@@ -27,6 +28,12 @@ def _head(columns: str) -> str:
         f"SELECT {columns} FROM {HOT} FORCE INDEX (chokaq_hot_claim) WHERE status = 0 AND queue = %s "
         f"AND priority = %s AND run_at >= %s AND run_at <= {_NOW} ORDER BY run_at, id LIMIT %s"
     )
+
+
+def _first_slots(count: int) -> str:
+    """Slot, due time and id of the first due rows of so many pairs together, from the index alone."""
+    heads = " UNION ALL ".join(f"({_head(f'{slot} AS slot, run_at, id')})" for slot in range(count))
+    return f"SELECT slot, run_at, id FROM ({heads}) u ORDER BY run_at, id LIMIT %s"
 
 
 def _text(instant: str) -> str:
@@ -55,12 +62,10 @@ class ClaimStatements(Seeks):
         """Leased in a transaction whose COMMIT has not been answered."""
 
     def claim(self, request: ClaimRequest) -> Claim:
-        if self._unconfirmed:
-            jobs = self._unit(lambda: self._confirm(request.worker_id))
-            in_order(jobs, request)
-            claim = Claim(jobs)
-        else:
-            claim = self._claim(request)
+        jobs = self._unit(lambda: self._confirm(request.worker_id)) if self._unconfirmed else []
+        self._unconfirmed = []
+        in_order(jobs, request)
+        claim = Claim(jobs) if jobs else self._claim(request)
         self._unconfirmed = []
         self._floors.claimed(claim.jobs)
         return claim
@@ -129,8 +134,9 @@ class ClaimStatements(Seeks):
         shares = dict.fromkeys(level, need) if few else self._shares(level, need)
         if not shares:
             return []
-        params = self._of_heads(shares.items())
-        rows = self._query(" UNION ALL ".join([_TAKE] * len(shares)), params)
+        rows: list[Row] = []
+        for part in chunks(list(shares.items()), SELECTS):
+            rows += self._query(" UNION ALL ".join([_TAKE] * len(part)), self._of_heads(part))
         return sorted(rows, key=_order)[:need] if len(rows) > need else rows
 
     def _of_heads(self, limits: Iterable[tuple[Pair, int]]) -> list[Any]:
@@ -139,13 +145,16 @@ class ClaimStatements(Seeks):
 
     def _shares(self, level: Sequence[Pair], need: int) -> dict[Pair, int]:
         """How many of the first ``need`` due rows each pair has, read from the index alone."""
-        heads = " UNION ALL ".join(f"({_head(f'{slot} AS slot, run_at, id')})" for slot in range(len(level)))
-        params = self._of_heads((pair, need) for pair in level)
-        rows = self._query(
-            f"SELECT slot, COUNT(*) FROM (SELECT slot FROM ({heads}) u ORDER BY run_at, id LIMIT %s) t GROUP BY slot",
-            [*params, need],
-        )
-        return {level[slot]: share for slot, share in rows}
+        if len(level) <= SELECTS:
+            sql = f"SELECT slot, COUNT(*) FROM ({_first_slots(len(level))}) t GROUP BY slot"
+            rows = self._query(sql, [*self._of_heads((pair, need) for pair in level), need])
+            return {level[slot]: share for slot, share in rows}
+        ahead: list[tuple[Any, str, Pair]] = []
+        for part in chunks(level, SELECTS):
+            rows = self._query(_first_slots(len(part)), [*self._of_heads((pair, need) for pair in part), need])
+            ahead += [(run_at, job_id, part[slot]) for slot, run_at, job_id in rows]
+            ahead = sorted(ahead)[:need]
+        return Counter(pair for _, _, pair in ahead)
 
     def _lease_rows(self, worker_id: str, rows: Sequence[Row], *, start: bool) -> list[ClaimedJob]:
         """Lease locked rows of _TAKE. What the UPDATE makes of them is known without reading them again."""
@@ -186,8 +195,10 @@ class ClaimStatements(Seeks):
         return claim
 
     def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
-        params = self._of_heads(((queue, priority), limit) for queue, priority, limit in wanted)
-        rows = self._query(" UNION ALL ".join([_CANDIDATES] * len(wanted)), params)
+        rows: list[Row] = []
+        for part in chunks(wanted, SELECTS):
+            params = self._of_heads(((queue, priority), limit) for queue, priority, limit in part)
+            rows += self._query(" UNION ALL ".join([_CANDIDATES] * len(part)), params)
         return sorted(map(self._candidate, rows), key=lambda row: (row.run_at, row.id))
 
     def _defer(self, delays: Sequence[tuple[str, float]]) -> None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..columns import HOT, QUEUE
-from .floors import BEGINNING, SHARE, SLOW, Floors, Pair
+from ..engine import Row, chunks
+from .floors import BEGINNING, SHARE, SLOW, Floors, Pair, floor
 from .session import MySQLSession
 
 _PENDING = f"FROM {HOT} WHERE status = 0"
@@ -29,6 +30,32 @@ _TOOK = "TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
 _LAST = f"SELECT {_CLOCK}, {_TOOK}, CONCAT({MySQLSession.NOW})"
 FORGET_AFTER = 64
 """Priorities of one queue that are remembered although nothing waits there."""
+REMEMBERED = 1_000
+"""Queues whose priorities are remembered although only others are asked for."""
+SELECTS = 100
+"""Seeks of one statement, at most: each opens the table once more, and the server plans all before it begins."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """A seek: when the first row of a pair is due, or with no ``priority`` whether a gap of the queue holds another."""
+
+    queue: str
+    priority: int | None
+    select: str
+    params: list[Any]
+
+
+@dataclass(slots=True)
+class _Answer:
+    """``until``: as :class:`Look` has it; ``found``: new pairs; ``now``, ``took``: the server's clock and its work."""
+
+    closed: set[str] = field(default_factory=set)
+    until: dict[Pair, float] = field(default_factory=dict)
+    empty: list[Pair] = field(default_factory=list)
+    found: list[Pair] = field(default_factory=list)
+    now: dt.datetime = BEGINNING
+    took: float = 0.0
 
 
 @dataclass(slots=True)
@@ -60,41 +87,31 @@ class Seeks(MySQLSession):
         """All pairs of these queues, but of those that are paused or inactive."""
         look = Look()
         closed: set[str] = set()
-        from_beginning, took, now = not self._floors.used, 0.0, BEGINNING
-        empty: list[Pair] = []
+        from_beginning, took = not self._floors.used, 0.0
+        first: dict[Pair, dt.datetime] = {}
         missing: Iterable[str] = dict.fromkeys(queues)
         while missing:
-            asked, sql, params = self._questions(missing)
-            found: set[str] = set()
-            for slot, number, name in self._query(sql, params):
-                if slot == _CLOSED:
-                    closed.add(name)
-                    continue
-                if slot == _CLOCK:
-                    took += number / 1_000_000
-                    now = dt.datetime.fromisoformat(name)
-                    continue
-                queue, priority = asked[slot]
-                if priority is None:
-                    if number is not None:
-                        found.add(queue)
-                        self._learn(queue, int(number))
-                elif number is not None:
-                    look.until[queue, priority] = number / 1_000_000
-                else:
-                    empty.append((queue, priority))
+            found: dict[str, None] = {}
+            for part in chunks(self._questions(missing), SELECTS):
+                answer = self._ask(part)
+                took += answer.took
+                closed |= answer.closed
+                look.until |= answer.until
+                first |= dict.fromkeys(answer.empty, answer.now)
+                first |= {pair: floor(answer.now, seconds) for pair, seconds in answer.until.items()}
+                for queue, priority in answer.found:
+                    found[queue] = None
+                    self._learn(queue, priority)
             missing = found
         if from_beginning:
-            first = {pair: now + dt.timedelta(seconds=seconds) for pair, seconds in look.until.items()}
-            self._floors.looked(took, first | dict.fromkeys(empty, now))
-        self._forget(look)
+            self._floors.looked(took, first)
+        self._forget(look, queues)
         look.until = {pair: seconds for pair, seconds in look.until.items() if pair[0] not in closed}
         return look
 
-    def _questions(self, queues: Iterable[str]) -> tuple[list[tuple[str, int | None]], str, list[Any]]:
-        """What each slot asks (a pair, or None for a gap), the statement and its parameters."""
-        asked: list[tuple[str, int | None]] = []
-        selects, params = [_FIRST], list[Any]()
+    def _questions(self, queues: Iterable[str]) -> list[_Question]:
+        """For each queue its known priorities and the gaps between them."""
+        questions: list[_Question] = []
         for queue in queues:
             above: int | None = None
             for priority in [*self._priorities.get(queue, ()), None]:
@@ -106,24 +123,44 @@ class Seeks(MySQLSession):
                 if above is not None:
                     gap += " AND priority < %s"
                     bounds.append(above)
-                selects.append(f"SELECT {len(asked)}, MAX(priority), NULL {_PENDING} AND queue = %s{gap}")
-                params += bounds
-                asked.append((queue, None))
+                questions.append(_Question(queue, None, f"MAX(priority), NULL {_PENDING} AND queue = %s{gap}", bounds))
                 if priority is not None:
                     pair = "queue = %s AND priority = %s AND run_at >= %s"
-                    selects.append(f"SELECT {len(asked)}, {_UNTIL}, NULL {_PENDING} AND {pair}")
-                    params += [queue, priority, self._floors.of((queue, priority))]
-                    asked.append((queue, priority))
+                    params = [queue, priority, self._floors.of((queue, priority))]
+                    questions.append(_Question(queue, priority, f"{_UNTIL}, NULL {_PENDING} AND {pair}", params))
                 above = priority
-        return asked, " UNION ALL ".join([*selects, _LAST]), params
+        return questions
+
+    def _ask(self, questions: Sequence[_Question]) -> _Answer:
+        """One statement for all of them."""
+        selects = [f"SELECT {slot}, {question.select}" for slot, question in enumerate(questions)]
+        params = [value for question in questions for value in question.params]
+        answer = _Answer()
+        for slot, number, name in self._query(" UNION ALL ".join([_FIRST, *selects, _LAST]), params):
+            if slot == _CLOSED:
+                answer.closed.add(name)
+            elif slot == _CLOCK:
+                answer.took, answer.now = number / 1_000_000, dt.datetime.fromisoformat(name)
+            elif (priority := questions[slot].priority) is not None:
+                pair = (questions[slot].queue, priority)
+                if number is None:
+                    answer.empty.append(pair)
+                else:
+                    answer.until[pair] = number / 1_000_000
+            elif number is not None:
+                answer.found.append((questions[slot].queue, int(number)))
+        return answer
 
     def _learn(self, queue: str, priority: int) -> None:
         known = self._priorities.setdefault(queue, [])
         known.append(priority)
         known.sort(reverse=True)
 
-    def _forget(self, look: Look) -> None:
-        """Every known priority costs a seek: those where nothing waits are forgotten when there are many."""
+    def _forget(self, look: Look, queues: Sequence[str]) -> None:
+        """Every known priority costs a seek: those where nothing waits are forgotten when there are many. So are queues
+        that nobody asks for any more."""
+        if len(self._priorities) > max(REMEMBERED, 2 * len(queues)):
+            self._priorities = {name: known for name in queues if (known := self._priorities.get(name))}
         for queue, known in self._priorities.items():
             if len(known) > FORGET_AFTER:
                 known[:] = [priority for priority in known if (queue, priority) in look.until]
@@ -133,10 +170,10 @@ class Seeks(MySQLSession):
 
     def _next_due(self, pairs: Sequence[Pair]) -> float | None:
         """Seconds until the earliest future row of these pairs."""
-        if not pairs:
-            return None
         future = f"SELECT {_UNTIL} {_PENDING} AND queue = %s AND priority = %s AND run_at > {self.NOW}"
-        rows = self._query(" UNION ALL ".join([future] * len(pairs)), [value for pair in pairs for value in pair])
+        rows: list[Row] = []
+        for part in chunks(pairs, SELECTS):
+            rows += self._query(" UNION ALL ".join([future] * len(part)), [value for pair in part for value in pair])
         return min((number / 1_000_000 for (number,) in rows if number is not None), default=None)
 
     def pending_queues(self) -> list[str]:
@@ -153,23 +190,26 @@ class Seeks(MySQLSession):
         took = 0.0
         while True:
             known = self._names
-            selects, params = list[str](), list[Any]()
+            questions: list[tuple[str, list[str]]] = []
             below: str | None = None
             for name in [*known, None]:
-                gap = ""
+                gap, bounds = "", list[str]()
                 if below is not None:
                     gap += " AND queue > %s"
-                    params.append(below)
+                    bounds.append(below)
                 if name is not None:
                     gap += " AND queue < %s"
-                    params.append(name)
-                selects.append(f"SELECT 1, MIN(queue) {_PENDING}{gap}")
+                    bounds.append(name)
+                questions.append((f"SELECT 1, MIN(queue) {_PENDING}{gap}", bounds))
                 if name is not None:
-                    selects.append(f"SELECT 0, MIN(queue) {_PENDING} AND queue = %s")
-                    params.append(name)
+                    questions.append((f"SELECT 0, MIN(queue) {_PENDING} AND queue = %s", [name]))
                 below = name
-            *rows, (_, micros) = self._query(" UNION ALL ".join([*selects, f"SELECT {_CLOCK}, {_TOOK}"]), params)
-            took += int(micros) / 1_000_000
+            rows: list[Row] = []
+            for part in chunks(questions, SELECTS):
+                sql = " UNION ALL ".join([*(select for select, _ in part), f"SELECT {_CLOCK}, {_TOOK}"])
+                *answers, (_, micros) = self._query(sql, [value for _, bounds in part for value in bounds])
+                rows += answers
+                took += int(micros) / 1_000_000
             present = [name for new, name in rows if name is not None and not new]
             others = [name for new, name in rows if name is not None and new]
             if not others:
