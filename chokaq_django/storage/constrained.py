@@ -237,7 +237,9 @@ class ClaimStatements(DeferralStatements):
         sql = f"SELECT name, max_workers FROM {rows} WHERE {among} ORDER BY name {self.LOCK_SKIP}"
         limits: dict[str, int | None] = dict(self._query(sql, params))
         if len(limits) < len(names_):
-            for name in set(names_) - set(limits):
+            # Most of them are only locked: on some engines an insert would wait for whoever holds them.
+            there = {name for (name,) in self._query(f"SELECT name FROM {self._by_key(QUEUE)} WHERE {among}", params)}
+            for name in sorted(set(names_) - there):
                 self._insert_unless_there(
                     QUEUE, ("name", "is_paused", "is_active", "updated_at"), f"%s, %s, %s, {self.NOW}",
                     [name, False, True],
