@@ -19,6 +19,7 @@ from chokaq_django.models import BulkItem, FailureReason, JobArchive, JobDLQ, Jo
 
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
+from ..scale import VERY_MANY
 from ..storage.invariants import Sampler, assert_one_place
 
 OPTIONS = {
@@ -27,7 +28,6 @@ OPTIONS = {
     "CIRCUIT": {"FAILURES": 10_000},
 }
 WHERE = JobFilter(status="dead", queue="mail")
-MANY = 100_000
 
 
 def corpses(count: int, **columns: Any) -> None:
@@ -108,8 +108,8 @@ def test_killed_while_the_set_is_frozen(worker_process: Callable[..., WorkerProc
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_at_full_speed(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
-    corpses(MANY)
+def test_very_many_at_full_speed(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
+    corpses(VERY_MANY)
     workers = [worker_process("--concurrency=4", options=OPTIONS) for _ in range(2)]
     began = time.monotonic()
     view = control.bulk_resurrect(where=WHERE, by="ada")
@@ -121,10 +121,10 @@ def test_a_hundred_thousand_at_full_speed(worker_process: Callable[..., WorkerPr
     print(f"request {answered * 1000:.0f} ms, frozen after {freezing:.1f} s, {view.done:,} resurrected in {took:.1f} s")
     for worker in workers:
         worker.signal(signal.SIGTERM)
-    assert (view.state, view.applied) == (BulkState.DONE, MANY)
+    assert (view.state, view.applied) == (BulkState.DONE, VERY_MANY)
     assert answered < 1
     assert took < 60
-    assert_one_place(MANY)
+    assert_one_place(VERY_MANY)
 
 
 def digest() -> tuple[int, str]:
@@ -137,21 +137,25 @@ def digest() -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_purged_and_restored_are_identical_in_every_column(
+def test_very_many_purged_and_restored_are_identical_in_every_column(
     worker_process: Callable[..., WorkerProcess], ledger: Ledger
 ) -> None:
     corpses(
-        MANY, attempt_log='[{"attempt":1}]', error_details="Zeile 1\n\U0001f600", tags='["a"]', idempotency_key=None
+        VERY_MANY,
+        attempt_log='[{"attempt":1}]',
+        error_details="Zeile 1\n\U0001f600",
+        tags='["a"]',
+        idempotency_key=None,
     )
     before = digest()
     worker_process("--concurrency=1", options=OPTIONS)
     began = time.monotonic()
     purged = control.bulk_wait(control.bulk_purge(where=WHERE, by="ada").id, 120)
     took = time.monotonic() - began
-    assert (purged.applied, JobDLQ.objects.count(), JobTrash.objects.count()) == (MANY, 0, MANY)
+    assert (purged.applied, JobDLQ.objects.count(), JobTrash.objects.count()) == (VERY_MANY, 0, VERY_MANY)
     began = time.monotonic()
     undone = control.bulk_wait(control.bulk_undo(purged.id, by="ada").id, 120)
-    print(f"{MANY:,} purged in {took:.1f} s, restored in {time.monotonic() - began:.1f} s")
-    assert (undone.applied, undone.refused) == (MANY, 0)
+    print(f"{VERY_MANY:,} purged in {took:.1f} s, restored in {time.monotonic() - began:.1f} s")
+    assert (undone.applied, undone.refused) == (VERY_MANY, 0)
     assert digest() == before
-    assert_one_place(MANY)
+    assert_one_place(VERY_MANY)

@@ -1,0 +1,8 @@
+"""How much the tests of large numbers do."""
+
+from __future__ import annotations
+
+import os
+
+VERY_MANY = int(os.environ.get("CHOKAQ_TEST_ROWS", "10000"))
+"""Rows. What is promised for 100,000 is shown by ``CHOKAQ_TEST_ROWS=100000``, in minutes."""
