@@ -34,7 +34,13 @@ SETTINGS = {
 }  # fmt: skip
 
 Results = list[list[tuple[Any, ...]]]
-_SETTINGS_OF_A_SESSION = ("SELECT @@TRANCOUNT", "SET DATEFORMAT", "SET LOCK_TIMEOUT", "\nSET LOCK_TIMEOUT")
+_SETTINGS_OF_A_SESSION = (
+    "SELECT @@TRANCOUNT",
+    "SET DATEFORMAT",
+    "SET LOCK_TIMEOUT",
+    "\nSET LOCK_TIMEOUT",
+    "SELECT LEN(",
+)
 
 
 @dataclass
@@ -87,7 +93,7 @@ class Recorder:
                 return answer.results
         if "SELECT LEN(" in sql:
             return [[(2,)]]
-        if sql.endswith("SELECT @@ROWCOUNT;"):
+        if "SELECT @@ROWCOUNT;" in sql:
             return [[(1,)]]
         return [[], []] if re.search("SELECT|OUTPUT", sql) else []
 

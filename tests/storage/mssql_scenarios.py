@@ -12,6 +12,7 @@ from typing import Any
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.storage import CircuitAct, ClaimRequest, JobEdit, Lease, NewJob, Outcome, OutcomeKind
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, LiveRow, QueueRow, RescueAction, WorkerRow
+from chokaq_django.storage.deferrals import PAGE
 
 from .mssql_bulk import BULK
 from .mssql_recorder import Recorder
@@ -118,6 +119,19 @@ def claim_into_the_buffer_past_a_blocked_type(storage: Any, recorder: Recorder) 
     storage.claim(ClaimRequest(WORKER, ["mail"], 2, start=False, blocked={"blocked.v1": 20.0}))
 
 
+def claim_from_many_levels_past_a_blocked_type(storage: Any, recorder: Recorder) -> None:
+    """More rows could be wanted than one statement may lock."""
+    recorder.answer("@queues nvarchar(max)", [(f"q{number}", 10) for number in range(40)])
+    recorder.answer("SELECT TOP (1000) p.name", [("q3", 10), ("q1", 10), ("q3", 10)])
+    recorder.answer("p.most", [(ONE, "q3", "free.v1", 10, NOW, None, NOW, LATER)])
+    recorder.answer("@ids nvarchar(max)", [claimed(ONE)])
+    recorder.answer("MIN(DATEDIFF_BIG", [(None,)])
+    queues = [f"q{number}" for number in range(40)]
+    storage.claim(ClaimRequest(WORKER, queues, 2, start=False, blocked={"blocked.v1": 20.0}))
+    (locked,) = [sent for sent in recorder.sent if "p.most" in sent.sql and "UPDLOCK" in sent.sql]
+    assert locked.params[0].strip() == '[["q3",10,2],["q1",10,1]]'
+
+
 def claim_after_a_lost_answer(storage: Any, recorder: Recorder) -> None:
     recorder.fail("@limit int", lost())
     recorder.answer("@limit int", [(None,)], [claimed(ONE)])
@@ -127,7 +141,9 @@ def claim_after_a_lost_answer(storage: Any, recorder: Recorder) -> None:
 
 def advance(storage: Any, recorder: Recorder) -> None:
     recorder.answer("@queues nvarchar(max)", [("mail", 10)])
-    recorder.answer("due_at <=", [(ONE,)])
+    recorder.answer("due_at <=", [(NOW, f"{number:026}", 0) for number in range(PAGE)])
+    recorder.answer("due_at <=", [(NOW, ONE, 1)])
+    recorder.answer("ORDER BY id", [(ONE,)])
     storage.advance(["mail"], ["blocked.v1"], 30.0, 500)
 
 
@@ -157,11 +173,15 @@ def settle(*kinds: OutcomeKind) -> Scenario:
 
 
 def settle_lost_and_cancelled(storage: Any, recorder: Recorder) -> None:
-    """One lease is gone: nothing is written, then the other one is. An operator had asked to stop that one."""
+    """Two leases are gone: nothing is written, then the other one is. An operator had asked to stop that one, and one
+    that an earlier try has settled."""
     recorder.answer("@held", [(ONE, True, "ada")])
     recorder.answer("@held", [(ONE, True, "ada")])
-    recorder.answer("SELECT id, status, queue, type", [(ONE, 0, "mail", "email.send.v1")])
-    storage.settle(WORKER, [outcome(ONE, OutcomeKind.RETRY), outcome(TWO, OutcomeKind.RETRY)])
+    recorder.answer("UNION ALL", [(THREE, 4, -1, '["log"]', 1, "bob")])
+    for job_id in (ONE, THREE):
+        recorder.answer("SELECT id, status, queue, type", [(job_id, 0, "mail", "email.send.v1")])
+    three = outcome(THREE, OutcomeKind.RETRY)
+    storage.settle(WORKER, [outcome(ONE, OutcomeKind.RETRY), three, outcome(TWO, OutcomeKind.RETRY)])
 
 
 # -- recovering --------------------------------------------------------------------------------------------------------
@@ -188,6 +208,9 @@ def trim(storage: Any, recorder: Recorder) -> None:
         recorder.answer("SELECT id, revision FROM", [(ONE, 0), (TWO, 3)])
         storage.trim(table, 86_400.0, 500)
     storage.trim("dlq", 86_400.0, 500, reason=11)
+    recorder.answer("MIN(failure_reason)", [(1,)])
+    recorder.answer("MIN(failure_reason)", [(7,)])
+    recorder.answer("MIN(failure_reason)", [(None,)])
     storage.trim("dlq", 86_400.0, 500, but_reasons=[1, 11])
 
 
@@ -312,6 +335,7 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
     "claim_restricted": {
         "caps, blocked types, probes": claim_restricted,
         "into the buffer": claim_into_the_buffer_past_a_blocked_type,
+        "from many queues": claim_from_many_levels_past_a_blocked_type,
     },
     "advance": {"": advance},
     "pending_queues": {"": lambda storage, recorder: storage.pending_queues()},

@@ -13,7 +13,7 @@ from chokaq_django.storage import Lease, OutcomeKind, StorageError
 from chokaq_django.storage.contract import QueueRow
 
 from .mssql_recorder import ALIAS, Recorder, RecordingWrapper, callers_storage, private_storage
-from .mssql_scenarios import ONE, THREE, TWO, WORKER, claimed, job, lost, outcome
+from .mssql_scenarios import NOW, ONE, THREE, TWO, WORKER, claimed, job, lost, outcome
 
 import pyodbc  # isort: skip - after the recorder, which skips where it cannot be
 
@@ -116,6 +116,23 @@ def test_a_unit_of_several_statements_is_rolled_back_and_run_again(own: Any, rec
     assert sent[-1] == "COMMIT TRANSACTION"
 
 
+def test_a_connection_lost_in_a_transaction_is_not_opened_in_its_middle(own: Any, recorder: Recorder) -> None:
+    """What had been done before would be gone, and the rest committed."""
+    tries: list[int] = []
+
+    def work() -> None:
+        tries.append(1)
+        own._query("SELECT 1")
+        if len(tries) == 1:
+            own._drop()
+        own._query("SELECT 2")
+
+    own._unit(work)
+    sent = [sql.removeprefix("SET NOCOUNT ON;\n") for sql in texts(recorder)]
+    begin, first = "BEGIN TRANSACTION", "SELECT 1;"
+    assert sent == [begin, first, begin, first, "SELECT 2;", "COMMIT TRANSACTION"]
+
+
 def test_what_would_fail_again_is_raised_at_once(own: Any, recorder: Recorder) -> None:
     recorder.fail("@now", pyodbc.ProgrammingError("42S02", "[42S02] Invalid object name 'x'. (208) (SQLExecDirectW)"))
     with pytest.raises(django.db.ProgrammingError):
@@ -154,6 +171,16 @@ def test_several_statements_in_the_callers_transaction_are_all_or_nothing(record
     assert any(sql.startswith("ROLLBACK TRANSACTION s") for sql in texts(recorder)), "to a savepoint"
 
 
+def test_the_callers_connection_counts_rows_again_afterwards(recorder: Recorder) -> None:
+    """Django would take an UPDATE of its own for one that found nothing."""
+    with callers_storage(recorder) as storage:
+        storage.pending_queues()
+        storage.cancel([ONE], "ada")
+    quiet = [sql for sql in texts(recorder) if "SET NOCOUNT" in sql]
+    assert len(quiet) > 2
+    assert all(sql.endswith("\nSET NOCOUNT OFF;") for sql in quiet)
+
+
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
@@ -170,9 +197,34 @@ def test_a_settle_that_lost_a_lease_sends_the_others_again(own: Any, recorder: R
 
 def test_a_settle_finds_its_own_work(own: Any, recorder: Recorder) -> None:
     recorder.answer("@held", [])
-    recorder.answer("UNION ALL", [(ONE, 4, -1, None), (TWO, 4, 7, '["other"]')])
+    recorder.answer("UNION ALL", [(ONE, 4, -1, None, 0, None), (TWO, 4, 7, '["other"]', 0, None)])
     outcomes = [outcome(ONE, OutcomeKind.SUCCEEDED), outcome(TWO, OutcomeKind.DEAD)]
     assert own.settle(WORKER, outcomes) == {ONE}
+
+
+def test_a_claim_that_failed_is_not_forgotten_when_something_else_is_started(own: Any, recorder: Recorder) -> None:
+    for _ in range(own._retrier.attempts):
+        recorder.fail("@limit int", lost())
+    with pytest.raises(django.db.OperationalError):
+        own.claim(request())
+    recorder.answer("@held", [(TWO, 2, 1, NOW)])
+    own.start(WORKER, [Lease(TWO, 1)])
+    recorder.answer("@limit int", [(None,)], [])
+    recorder.answer("@known", [claimed(ONE), claimed(TWO)])
+    assert [job.id for job in own.claim(request()).jobs] == [ONE], "the other one was heard of"
+    assert "@newest datetime2(6) = NULL" in texts(recorder)[-1]
+    recorder.answer("@limit int", [(None,)], [])
+    own.claim(request())
+    assert "@known" not in texts(recorder)[-1], "all is known again"
+
+
+def test_a_late_request_to_cancel_is_told_only_when_it_was_in_time(own: Any, recorder: Recorder, caplog: Any) -> None:
+    for status in (2, 0):
+        recorder.answer("@held", [(ONE, True, "ada")])
+        recorder.answer("SELECT id, status, queue, type", [(ONE, status, "mail", "email.send.v1")])
+        with caplog.at_level("INFO", logger="chokaq.storage"):
+            assert own.settle(WORKER, [outcome(ONE, OutcomeKind.RETRY)]) == {ONE}
+        assert ("was cancelled while it ran" in caplog.text) == (status == 0)
 
 
 def test_claimed_jobs_come_in_their_order_and_with_aware_times(own: Any, recorder: Recorder) -> None:
@@ -246,13 +298,20 @@ def test_texts_say_where_they_begin(wide: bool) -> None:
     assert len(made.value()) == 250
 
 
-def test_how_the_server_counts_is_asked_once_and_only_when_it_matters(own: Any, recorder: Recorder) -> None:
-    own.enqueue([job(ONE, payload="plain ä")])
-    assert not [sql for sql in texts(recorder) if "LEN(" in sql]
+def test_how_the_server_counts_is_asked_with_the_first_connection(own: Any, recorder: Recorder) -> None:
     for _ in range(2):
         own.enqueue([job(ONE, payload="🐙")])
-    assert len([sql for sql in texts(recorder) if "LEN(" in sql]) == 1
-    assert '"payload_length":2' in recorder.statements()[-1].params[0]
+        assert '"payload_length":2' in recorder.statements()[-1].params[0]
+        own.close()
+    assert len([sent for sent in recorder.sent if "LEN(" in sent.sql]) == 1
+
+
+def test_how_the_server_counts_is_asked_where_the_caller_is(recorder: Recorder) -> None:
+    with callers_storage(recorder) as storage, transaction.atomic(using=ALIAS):
+        storage.enqueue([job(ONE, payload="plain ä")])
+        assert not [sent for sent in recorder.sent if "LEN(" in sent.sql], "only when it matters"
+        storage.enqueue([job(ONE, payload="🐙")])
+    assert '"payload_length":2' in str(recorder.statements())
 
 
 def test_a_text_is_cut_as_the_server_counts() -> None:

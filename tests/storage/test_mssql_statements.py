@@ -188,12 +188,12 @@ def test_no_parameter_is_null() -> None:
 
 
 SOUGHT = (
-    r"(\w\.)?(id|job_id|name|type) (=|IN)",
+    r"(\w\.)?(id|job_id|operation_id|name|type) (=|IN)",
     r"(h\.)?status = 0 AND (h\.)?queue (=|>)",
     r"h\.status IN \(1, 2\) AND h\.queue (=|>)",
     r"h\.idempotency_key = .* AND h\.idempotency_key IS NOT NULL",
     r"status \+ 0 = 0 AND deadline_at IS NOT NULL AND deadline_at <",
-    r"(finished_at|failed_at|expires_at|b\.at) <=",
+    r"(failure_reason = \d+ AND )?(finished_at|failed_at|expires_at|b\.at) <=",
     r"t\.at = @tick AND t\.series =",
 )
 """What a key or an index finds. A filtered index serves a statement only when its filter stands there literally, and

@@ -9,6 +9,8 @@ index): whoever cancels such a row holds it in the table first, and the claim pa
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from ..columns import CLAIMED_COLUMNS, HOT
@@ -18,6 +20,7 @@ from ..engine import Row
 from .session import MSSQLSession
 from .tsql import (
     BIN2,
+    BULK,
     CHANGED,
     CLOSED,
     COMMITTED,
@@ -112,27 +115,66 @@ _PICKED = f"""DECLARE @picked TABLE (
     id {ID} NOT NULL PRIMARY KEY,
     deadline_at datetime2(6) NULL);
 """
+_SHARES = """q.name, (
+            SELECT COUNT(*) FROM @first AS f WHERE f.place = q.place) AS most
+        FROM @queue AS q WHERE q.priority = @level"""
+_ONE_QUEUE = "q.name FROM @queue AS q WHERE q.place = @place"
+_NOT_YET = "\n            AND NOT EXISTS (SELECT 1 FROM @picked AS p WHERE p.id = h.id)"
 _FROM_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = p.id"
 
 
+def _pick(most: str, queues: str, but: str = "") -> str:
+    """Lock the first due rows of ``queues`` (SQL), ``most`` of each."""
+    return f"""INSERT INTO @picked (id, deadline_at)
+    SELECT due.id, due.deadline_at
+    FROM (
+        SELECT {queues}) AS q
+    CROSS APPLY (
+        SELECT TOP ({most}) h.id, h.deadline_at
+        FROM {HOT} AS h {UNLOCKED}
+        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now{but}
+        ORDER BY h.run_at, h.id) AS due;
+    SET @found = @@ROWCOUNT;
+    SET @left = @left - @found;"""
+
+
+_PICKS = {
+    True: f"""
+    {_pick("@left", f"q.name FROM @queue AS q WHERE {_THIS[True]}")}
+""",
+    # Locking what is wanted in each of many queues would lock many times what is taken, and others would pass over it.
+    False: f"""
+    -- What comes first, looked up without a lock: that is how many of each queue.
+    DELETE FROM @first;
+    INSERT INTO @first (place)
+    SELECT TOP (@left) q.place
+    FROM @queue AS q CROSS APPLY (
+        SELECT TOP (@left) h.run_at, h.id FROM {HOT} AS h {PASSING}
+        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
+        ORDER BY h.run_at, h.id) AS due
+    WHERE q.priority = @level
+    ORDER BY due.run_at, due.id;
+    SET @looked = @@ROWCOUNT;
+    {_pick("q.most", _SHARES)}
+    -- Others hold some of them: instead whatever else is due, one queue after the other.
+    SET @place = CASE WHEN @found < @looked THEN -1 END;
+    WHILE @left > 0 AND @place IS NOT NULL
+    BEGIN
+        SELECT @place = MIN(q.place) FROM @queue AS q WHERE q.priority = @level AND q.place > @place;
+        {textwrap.indent(_pick("@left", _ONE_QUEUE, _NOT_YET), "    ").strip()}
+    END;
+""",
+}
+
+
 def _claim(*, start: bool, strict: bool) -> str:
-    this = _THIS[strict]
     return f"""
 {_LEVEL[strict].format("")}
 WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
     -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
-    INSERT INTO @picked (id, deadline_at)
-    SELECT TOP (@left) due.id, due.deadline_at
-    FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.id, h.run_at, h.deadline_at
-        FROM {HOT} AS h {UNLOCKED}
-        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
-        ORDER BY h.run_at, h.id) AS due
-    WHERE {this}
-    ORDER BY due.run_at, due.id;
-    SET @left = @left - @@ROWCOUNT;
-    {_next_level(this).strip()}
+    {_PICKS[strict].strip()}
+    {_next_level(_THIS[strict]).strip()}
     {_LEVEL[strict].format("    ")}
 END;
 -- When there were fewer than wanted: the time until the next one.
@@ -144,7 +186,8 @@ SELECT CASE WHEN @left > 0 THEN {_SOONEST.format("@pair")} END;
 CLAIM = {
     (start, strict): batch(
         _claim(start=start, strict=strict),
-        prepare=f"{_QUEUES}{_PICKED}DECLARE @left int = @limit, @level int{', @place int' if strict else ''};",
+        prepare=f"{_QUEUES}{_PICKED}{'' if strict else 'DECLARE @first TABLE (place int NOT NULL);'}"
+        f"\nDECLARE @left int = @limit, @level int, @place int, @found int{'' if strict else ', @looked int'};",
         worker=WORKER,
         queues=LIST,
         limit="int",
@@ -188,6 +231,20 @@ SELECT f.name FROM @found AS f;
 """,
     prepare=f"DECLARE @name nvarchar(510) = N'';\nDECLARE @found TABLE (name {NAME} NOT NULL);",
     single=True,
+)
+
+# How many candidates of each level are among the first of all, looked up without a lock.
+FIRST = batch(
+    f"""
+SELECT TOP ({BULK}) p.name, p.priority
+FROM {_PAIRS} AS p CROSS APPLY (
+    SELECT TOP (p.most) h.run_at, h.id FROM {HOT} AS h {PASSING}
+    WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
+    ORDER BY h.run_at, h.id) AS due
+ORDER BY due.run_at, due.id;
+""",
+    single=True,
+    pairs=LIST,
 )
 
 CANDIDATES = batch(
@@ -262,6 +319,9 @@ class MSSQLClaim(MSSQLSession):
         return job
 
     def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+        if sum(most for _, _, most in wanted) > BULK:
+            first = Counter((name, priority) for name, priority in self._inside(FIRST, pairs=as_json(wanted))[0])
+            wanted = [(name, priority, count) for (name, priority), count in first.items()]
         return [self._candidate(row) for row in self._inside(CANDIDATES, pairs=as_json(wanted))[0]]
 
     def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:

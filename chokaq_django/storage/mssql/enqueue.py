@@ -17,6 +17,7 @@ from ..engine import chunks
 from .session import MSSQLSession
 from .tsql import (
     BIN2,
+    BULK,
     COMMITTED,
     FOUND,
     LIST,
@@ -35,8 +36,6 @@ from .tsql import (
 
 T = TypeVar("T")
 
-BULK = 1_000
-"""Rows of one statement: far below the 5,000 locks at which SQL Server takes the whole table."""
 BULK_TEXT = 8_000_000
 """Characters of payload in one statement, unless one row has more."""
 TRIES = 50

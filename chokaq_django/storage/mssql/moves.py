@@ -67,7 +67,9 @@ INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') 
 }
 
 # A row that is being written now is alive: a rescuer need not see it, and must not wait for it.
-LIVE_ROWS = f"SELECT {lines((f'h.{column}' for column in _LIVE), 7)}\nFROM {HOT} AS h {PASSING}\nWHERE h.status IN (1, 2) AND h.queue > N''"
+LIVE_ROWS = f"""SELECT {lines((f"h.{column}" for column in _LIVE), 7)}
+FROM {HOT} AS h {PASSING}
+WHERE h.status IN (1, 2) AND h.queue > N''"""
 
 # Whole ticks, the key is the tick first, and nobody writes to an old one any more. Each two thousand rows are a
 # transaction of their own: all of them in one would be more locks than SQL Server keeps by row.
@@ -128,8 +130,8 @@ AND (d.idempotency_key IS NULL OR (
         else:
             changed = {**changed, "idempotency_key": "NULL"}
         self._execute(
-            f"INSERT INTO {HOT} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')} FROM {source} AS d {FOUND}\n"
-            f"WHERE {among}{free}\nOPTION (LOOP JOIN)",
+            f"INSERT INTO {HOT} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')}\n"
+            f"FROM {source} AS d {FOUND}\nWHERE {among}{free}\nOPTION (LOOP JOIN)",
             [*params, *id_params, *key_params],
         )
 

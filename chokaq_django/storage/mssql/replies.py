@@ -8,7 +8,7 @@ Without this, such jobs would stay Processing under a worker that does not know 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,8 +28,10 @@ STARTED = batch(
 UNHEARD = batch(
     f"""
 SELECT {lines((f"h.{column}" for column in CLAIMED_COLUMNS), 7)}, @now
-FROM {HOT} AS h
-WHERE h.status = 2 AND h.worker_id = @worker AND (@newest IS NULL OR h.started_at > @newest)
+FROM {HOT} AS h {COMMITTED}
+WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status = 2
+    AND h.worker_id = @worker
+    AND (@newest IS NULL OR h.started_at > @newest)
     AND h.id NOT IN (SELECT j.item {BIN2} FROM OPENJSON(@known) WITH (item nvarchar(26) '$') AS j)
 ORDER BY h.priority DESC, h.run_at, h.id;
 """,
@@ -48,6 +50,8 @@ class MSSQLReplies(MSSQLClaim, MSSQLLeases):
         super().__init__(*args, **kwargs)
         self._newest: dt.datetime | None = None
         self._doubt = False
+        # Id -> start of what was heard of while in doubt. It proves nothing about what was started before it.
+        self._since: dict[str, dt.datetime | None] = {}
 
     def claim(self, request: ClaimRequest) -> Claim:
         with self._doubting():
@@ -55,7 +59,7 @@ class MSSQLReplies(MSSQLClaim, MSSQLLeases):
         if self._doubt:
             claim.jobs[:0] = self._unheard(request.worker_id, [job.id for job in claim.jobs])
             self._doubt = False
-        self._heard([job.started_at for job in claim.jobs if job.status == 2])
+        self._heard({job.id: job.started_at for job in claim.jobs if job.status == 2})
         return claim
 
     def start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
@@ -66,7 +70,7 @@ class MSSQLReplies(MSSQLClaim, MSSQLLeases):
             untold = leases_json(lease for lease in leases if lease.id not in told)
             for job_id, attempt, started_at in self._alone(STARTED, worker=worker_id, leases=untold)[0]:
                 reply.started[job_id] = (attempt, self._read_instant(started_at))  # type: ignore[assignment]
-        self._heard([started_at for _, started_at in reply.started.values()])
+        self._heard({job_id: started_at for job_id, (_, started_at) in reply.started.items()})
         return reply
 
     @contextmanager
@@ -80,11 +84,16 @@ class MSSQLReplies(MSSQLClaim, MSSQLLeases):
             raise
         self._doubt = self._doubt or self._retrier.errors > errors
 
-    def _heard(self, instants: Sequence[dt.datetime | None]) -> None:
-        known = [instant for instant in (self._newest, *instants) if instant is not None]
+    def _heard(self, started: Mapping[str, dt.datetime | None]) -> None:
+        self._since.update(started)
+        if self._doubt:
+            return
+        known = [instant for instant in (self._newest, *self._since.values()) if instant is not None]
         self._newest = max(known, default=None)
+        self._since.clear()
 
     def _unheard(self, worker_id: str, but: Collection[str]) -> list[ClaimedJob]:
         """Jobs that are Processing by this worker although no answer named them."""
         rows = self._alone(UNHEARD, worker=worker_id, newest=self._instant(self._newest), known=as_json(list(but)))[0]
-        return [self._claimed(row) for row in rows]
+        jobs = [self._claimed(row) for row in rows]
+        return [job for job in jobs if job.id not in self._since or self._since[job.id] != job.started_at]

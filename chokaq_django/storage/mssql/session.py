@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 from django.db import Error as DatabaseError
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..base import SQLStorage
@@ -47,6 +47,8 @@ SET NUMERIC_ROUNDABORT OFF;
 """What filtered indexes require of a session that writes, and what a worker wants of it."""
 _SLOT = re.compile(f"{re.escape(AFTER)}|%%|%s")
 
+_WIDTH, _WIDE = "SELECT LEN(N'\U0001d11e')", 2
+"""Whether a character beyond U+FFFF counts as two, which the database's collation decides."""
 _ROLL_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION"
 
 
@@ -65,6 +67,7 @@ class MSSQLSession(SQLStorage):
         super().__init__(connection, private=private)
         self._raw: Any = None
         self._wide: bool | None = None
+        self._open = False
 
     # -- dialect ------------------------------------------------------------------------------------------------------
 
@@ -85,8 +88,10 @@ class MSSQLSession(SQLStorage):
         return Texts(self._is_wide)
 
     def _is_wide(self) -> bool:
-        if self._wide is None:
-            self._wide = self._single(lambda: self._query("SELECT LEN(%s)", ["\U0001d11e"])[0][0]) == 2
+        if self._wide is None and self.private and not self._open:
+            self._retrier.run(self._connected)
+        if self._wide is None:  # Never retried by itself: that could begin anew in the middle of a transaction.
+            self._wide = self._query(_WIDTH)[0][0] == _WIDE
         return self._wide
 
     # -- errors -------------------------------------------------------------------------------------------------------
@@ -115,6 +120,9 @@ class MSSQLSession(SQLStorage):
             self._connected()
         if params:
             sql, params = bound(sql, params)
+        if not self.private and sql.startswith("SET NOCOUNT"):
+            # It would stay, and Django could not tell how many rows its own statements change.
+            sql += "\nSET NOCOUNT OFF;"
         results: list[list[Row]] = []
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params or None)
@@ -157,10 +165,13 @@ class MSSQLSession(SQLStorage):
     # -- the private connection ---------------------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        """Open the private connection when it is not, as one for a worker."""
+        """Open the private connection when it is not, as one for a worker; never in the middle of a transaction, the
+        rest of which would then be done without its beginning."""
         raw = self.connection.connection
         if raw is not None and raw is self._raw:
             return
+        if self._open:
+            raise OperationalError("08003", "[08003] The connection was lost in the middle of a transaction.")
         if raw is not None:
             self._drop()
         self.connection.connect()
@@ -177,6 +188,9 @@ class MSSQLSession(SQLStorage):
             )
         with self.connection.cursor() as cursor:
             cursor.execute(_CONFIGURE)
+            if self._wide is None:
+                cursor.execute(_WIDTH)
+                self._wide = cursor.fetchall()[0][0] == _WIDE
         self._raw = raw
 
     # -- transactions -------------------------------------------------------------------------------------------------
@@ -195,12 +209,15 @@ class MSSQLSession(SQLStorage):
                 yield
             return
         self._results("BEGIN TRANSACTION")
+        self._open = True
         try:
             yield
             self._results("COMMIT TRANSACTION")
         except BaseException:
             self._roll_back()
             raise
+        finally:
+            self._open = False
 
     def _roll_back(self) -> None:
         if self.connection.connection is None or self.connection.connection is not self._raw:

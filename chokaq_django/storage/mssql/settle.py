@@ -155,15 +155,16 @@ BURY = batch(_WRITES[TO_DLQ], prepare=OUTCOMES, outcomes=LIST, texts=LIST)
 # here 'a' and 'A' may be one text, and a blank at the end is none.
 OWN_WORK = batch(
     f"""
-SELECT a.id, a.claim_number, {NO_REASON}, CAST(NULL AS nvarchar(max))
+SELECT a.id, a.claim_number, {NO_REASON}, CAST(NULL AS nvarchar(max)), 0, CAST(NULL AS nvarchar(100))
 {by_ids(ARCHIVE, "a")}
 WHERE a.worker_id = @worker
 UNION ALL
-SELECT d.id, d.claim_number, d.failure_reason, d.attempt_log
+SELECT d.id, d.claim_number, d.failure_reason, d.attempt_log, 0, NULL
 {by_ids(DLQ, "d")}
 WHERE d.worker_id = @worker
 UNION ALL
-SELECT h.id, h.claim_number, {NO_REASON}, h.attempt_log
+SELECT h.id, h.claim_number, {NO_REASON}, h.attempt_log,
+    CASE WHEN h.cancel_requested_at IS NULL THEN 0 ELSE 1 END, h.cancel_requested_by
 {by_ids(HOT, "h")}
 WHERE h.status = 0;
 """,
@@ -194,15 +195,22 @@ class MSSQLSettle(MSSQLBuckets):
             ids = {row[0] for row in rows}
             held = [outcome for outcome in held if outcome.id in ids]
         applied = {outcome.id for outcome in held}
-        waiting = {outcome.id for outcome in held if _target(outcome) == TO_PENDING}
-        for job_id, asked, by in rows:
-            if asked and job_id in applied & waiting:
-                # An operator had asked to stop it; the request came too late for its worker and is honoured here.
-                self.cancel([job_id], by)
-                log_event(
-                    logger, logging.INFO, Event.JOB_BURIED, "job %s was cancelled while it ran and is dead", job_id
-                )
-        return applied | self._already(worker_id, [outcome for outcome in outcomes if outcome.id not in applied])
+        asked = {row[0]: row[2] for row in rows if row[1]}
+        already, asked_already = self._already(
+            worker_id, [outcome for outcome in outcomes if outcome.id not in applied]
+        )
+        applied |= already
+        asked |= asked_already
+        # An operator had asked to stop these; the request came too late for their worker and is honoured here.
+        for outcome in outcomes:
+            if outcome.id in applied and outcome.id in asked and _target(outcome) == TO_PENDING:
+                self._cancel_late(outcome.id, asked[outcome.id])
+        return applied
+
+    def _cancel_late(self, job_id: str, by: str | None) -> None:
+        # Another worker may have claimed it by now: then it is that one's to cancel.
+        if self.cancel([job_id], by).applied:
+            log_event(logger, logging.INFO, Event.JOB_BURIED, "job %s was cancelled while it ran and is dead", job_id)
 
     def _send(self, worker_id: str, outcomes: Sequence[Outcome]) -> list[Row]:
         """Write these if all of them are held. The ids that are, and who has asked to cancel them."""
@@ -219,14 +227,17 @@ class MSSQLSettle(MSSQLBuckets):
         listed = [(*values, *(place for text in own for place in texts.place(text))) for values, own in rows]
         return {"outcomes": rows_json(tuple(_FIELDS), listed), "texts": texts.value()}
 
-    def _already(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
-        """Outcomes that an earlier call has written, whose commit the worker did not learn of. What a rescuer or an
-        operator did to the job meanwhile has another place, reason or log."""
+    def _already(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[Applied, dict[str, str | None]]:
+        """Outcomes that an earlier call has written, whose commit the worker did not learn of; and which of all the
+        waiting ones somebody has asked to cancel: id -> by whom. What a rescuer or an operator did to the job meanwhile
+        has another place, reason or log."""
         if not outcomes:
-            return set()
+            return set(), {}
         ids = as_json([outcome.id for outcome in outcomes])
-        done = set(self._alone(OWN_WORK, worker=worker_id, ids=ids)[0])
-        return {outcome.id for outcome in outcomes if _trace(outcome) in done}
+        rows = self._alone(OWN_WORK, worker=worker_id, ids=ids)[0]
+        done = {row[:4] for row in map(tuple, rows)}
+        asked = {row[0]: row[5] for row in rows if row[4]}
+        return {outcome.id for outcome in outcomes if _trace(outcome) in done}, asked
 
     def _bury(self, burials: Sequence[Burial]) -> None:
         tally = Tally(self._shard)

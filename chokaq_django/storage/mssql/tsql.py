@@ -24,9 +24,11 @@ NAME = f"nvarchar(510) {BIN2}"
 """A key: 255 characters, each of which may be two of SQL Server's."""
 WORKER, LIST = "nvarchar(200)", "nvarchar(max)"
 """Types of variables: a worker's id, and a JSON text."""
+BULK = 1_000
+"""Rows of one statement: far below the 5,000 locks at which SQL Server takes the whole table."""
 
-# FORCESEEK, wherever rows are found by a key or by an index. A plan made while the table was small would read all of it:
-# it would lock rows that are not meant, and wait for the uncommitted jobs of somebody's long transaction.
+# FORCESEEK, wherever rows are found by a key or by an index. A plan made while the table was small would read all of
+# it: it would lock rows that are not meant, and wait for the uncommitted jobs of somebody's long transaction.
 FOUND = "WITH (FORCESEEK)"
 """Read rows found by their keys."""
 CHANGED = "WITH (FORCESEEK, ROWLOCK)"
@@ -45,7 +47,7 @@ COMMITTED = "WITH (FORCESEEK, READCOMMITTEDLOCK)"
 CLOSED = f"""EXISTS (
     SELECT 1 FROM {QUEUE} AS s {FOUND}
     WHERE s.name = {{}} AND (s.is_paused = 1 OR s.is_active = 0))"""
-"""That a queue is paused or hidden. Who is changing the switch is waited for; with row versioning the old one counts."""
+"""That a queue is paused or hidden. Who changes the switch is waited for; with row versioning the old state counts."""
 
 FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = {}"
 """That the lease ``l`` still holds the row ``h``."""
@@ -135,7 +137,7 @@ def batch(work: str, *, prepare: str = "", after: str = "", single: bool = False
     return Batch(tuple(given.items()), work, prepare, after, single)
 
 
-_BY_KEY = "(?=(?:id|job_id|name|type) (?:=|IN) )"
+_BY_KEY = "(?=(?:id|job_id|operation_id|name|type) (?:=|IN) )"
 _UPDATE = re.compile(rf"UPDATE (\w+) SET (.*) WHERE {_BY_KEY}", re.DOTALL)
 _DELETE = re.compile(rf"DELETE FROM (\w+) WHERE {_BY_KEY}")
 _SELECT = re.compile(rf"FROM (\w+) +WHERE {_BY_KEY}")

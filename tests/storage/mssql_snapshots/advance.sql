@@ -1,6 +1,4 @@
 -- advance
-BEGIN TRANSACTION
-GO
 SET NOCOUNT ON;
 DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
@@ -36,24 +34,75 @@ SELECT p.name, p.priority FROM @pair AS p;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+SELECT
+    run_at,
+    id,
+    CASE
+        WHEN due_at <= @now
+        AND attempt = 0
+        AND snooze_count = 0
+        AND type IN (
+            SELECT j.item COLLATE Latin1_General_100_BIN2
+            FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+                item NVARCHAR(510) '$'
+            ) AS j
+        ) THEN 1
+        ELSE 0
+    END
+FROM chokaq_job_hot
+WHERE status = 0
+    AND queue = @p2
+    AND priority = @p3
+    AND run_at > @now
+    AND run_at <= DATEADD(day, @p4, DATEADD(second, @p5, DATEADD(microsecond, @p6, @now)))
+ORDER BY run_at, id
+OFFSET 0 ROWS FETCH NEXT @p7 ROWS ONLY;
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+SELECT
+    run_at,
+    id,
+    CASE
+        WHEN due_at <= @now
+        AND attempt = 0
+        AND snooze_count = 0
+        AND type IN (
+            SELECT j.item COLLATE Latin1_General_100_BIN2
+            FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+                item NVARCHAR(510) '$'
+            ) AS j
+        ) THEN 1
+        ELSE 0
+    END
+FROM chokaq_job_hot
+WHERE status = 0
+    AND queue = @p2
+    AND priority = @p3
+    AND run_at > @now
+    AND run_at <= DATEADD(day, @p4, DATEADD(second, @p5, DATEADD(microsecond, @p6, @now)))
+    AND run_at >= @p7
+    AND (run_at > @p8 OR id > @p9)
+ORDER BY run_at, id
+OFFSET 0 ROWS FETCH NEXT @p10 ROWS ONLY;
+GO
+BEGIN TRANSACTION
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 SELECT id
 FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-WHERE status = 0
-    AND queue = @p1
-    AND priority = @p2
-    AND run_at > @now
-    AND run_at <= DATEADD(day, @p3, DATEADD(second, @p4, DATEADD(microsecond, @p5, @now)))
-    AND due_at <= @now
-    AND type IN (
+WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
-        FROM OPENJSON(CAST(@p6 AS NVARCHAR(MAX))) WITH (
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
         ) AS j
     )
+    AND status = 0
+    AND run_at > @now
     AND attempt = 0
     AND snooze_count = 0
-ORDER BY run_at, id
-OFFSET 0 ROWS FETCH NEXT @p7 ROWS ONLY;
+ORDER BY id;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();

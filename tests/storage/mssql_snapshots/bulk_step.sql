@@ -42,7 +42,7 @@ SELECT
     paid_at,
     recent,
     @now
-FROM chokaq_bulk_operation WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_bulk_operation WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id = @p1;
 GO
 SET NOCOUNT ON;
@@ -78,8 +78,11 @@ WHERE failed_at <= @p2
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-DECLARE @now datetime2(6) = SYSUTCDATETIME();
-UPDATE chokaq_bulk_operation SET total = @p1, freeze_at = @p2, freeze_id = @p3, updated_at = @now WHERE id = @p4;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+UPDATE h
+SET total = @p1, freeze_at = @p2, freeze_id = @p3, updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
+WHERE id = @p4;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -113,7 +116,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
-UPDATE chokaq_bulk_operation SET total = @p1, freeze_id = @p2, updated_at = @now WHERE id = @p3;
+UPDATE h SET total = @p1, freeze_id = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE id = @p3;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -160,7 +163,7 @@ SET NOCOUNT ON;
 SELECT job_id
 FROM (
     SELECT job_id
-    FROM chokaq_bulk_item
+    FROM chokaq_bulk_item WITH (FORCESEEK)
     WHERE operation_id = @p1 AND job_id > @p2 AND state IN (1, 4, 5, 6)
     ORDER BY job_id
     OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY
@@ -171,7 +174,7 @@ GO
 SET NOCOUNT ON;
 INSERT INTO chokaq_bulk_item (operation_id, job_id, generation, state, note)
 SELECT @p1, job_id, NULL, 0, note
-FROM chokaq_bulk_item
+FROM chokaq_bulk_item WITH (FORCESEEK)
 WHERE operation_id = @p2 AND job_id > @p3 AND state IN (1, 4, 5, 6) AND job_id <= @p4;
 SELECT @@ROWCOUNT;
 GO
@@ -198,7 +201,7 @@ OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
-UPDATE chokaq_bulk_operation SET state = @p1, started_at = @p2, updated_at = @now WHERE id = @p3;
+UPDATE h SET state = @p1, started_at = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE id = @p3;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -210,14 +213,14 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT job_id, generation, note
-FROM chokaq_bulk_item
+FROM chokaq_bulk_item WITH (FORCESEEK)
 WHERE operation_id = @p1 AND job_id > @p2
 ORDER BY job_id
 OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 SELECT id, generation
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -227,7 +230,7 @@ WHERE id IN (
 GO
 SET NOCOUNT ON;
 SELECT id, queue, idempotency_key
-FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -238,7 +241,7 @@ ORDER BY id;
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -247,7 +250,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'archive'
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -256,7 +259,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'dlq'
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -265,7 +268,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, 'trash'
-FROM chokaq_job_trash
+FROM chokaq_job_trash WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
@@ -274,8 +277,9 @@ WHERE id IN (
     );
 GO
 SET NOCOUNT ON;
-UPDATE chokaq_bulk_item
+UPDATE h
 SET state = 2, note = @p1
+FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
 WHERE operation_id = @p2
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -287,7 +291,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_bulk_operation
+UPDATE h
 SET
     state = @p1,
     ended_at = @p2,
@@ -296,6 +300,7 @@ SET
     samples = @p5,
     last_id = @p6,
     updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id = @p7;
 SELECT @@ROWCOUNT;
 GO
@@ -310,7 +315,7 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT id, queue
-FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -321,7 +326,7 @@ ORDER BY id;
 GO
 SET NOCOUNT ON;
 SELECT id, queue
-FROM chokaq_job_archive WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_archive WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -347,7 +352,7 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT id, generation
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -357,7 +362,7 @@ WHERE id IN (
 GO
 SET NOCOUNT ON;
 SELECT id, status
-FROM chokaq_job_hot WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -385,7 +390,7 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT id, status, queue, type
-FROM chokaq_job_hot WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -411,7 +416,7 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT id, came_from, queue, idempotency_key, status
-FROM chokaq_job_trash WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_trash WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -437,7 +442,7 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT id, generation
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -446,7 +451,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, generation
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -456,7 +461,7 @@ WHERE id IN (
 GO
 SET NOCOUNT ON;
 SELECT id, revision, modified_by, queue, type, priority, tags, schema_version, status
-FROM chokaq_job_hot WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -467,7 +472,7 @@ ORDER BY id;
 GO
 SET NOCOUNT ON;
 SELECT id, revision, modified_by, queue, type, priority, tags, schema_version
-FROM chokaq_job_dlq WITH (UPDLOCK, ROWLOCK)
+FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -478,8 +483,9 @@ ORDER BY id;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_job_hot
+UPDATE h
 SET revision = revision + 1, modified_by = @p1, priority = @p2, updated_at = @now
+FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -491,8 +497,9 @@ GO
 -- statement 21 again
 GO
 SET NOCOUNT ON;
-UPDATE chokaq_bulk_item
+UPDATE h
 SET state = 1, note = @p1
+FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
 WHERE operation_id = @p2
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -506,7 +513,7 @@ GO
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_bulk_operation
+UPDATE h
 SET
     state = @p1,
     ended_at = @p2,
@@ -516,6 +523,7 @@ SET
     samples = @p6,
     last_id = @p7,
     updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id = @p8;
 SELECT @@ROWCOUNT;
 GO
@@ -547,14 +555,14 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT job_id, state
-FROM chokaq_bulk_item
+FROM chokaq_bulk_item WITH (FORCESEEK)
 WHERE operation_id = @p1 AND job_id > @p2 AND job_id <= @p3
 ORDER BY job_id
 OFFSET 0 ROWS FETCH NEXT @p4 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 SELECT id, -1
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
@@ -563,7 +571,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, -2
-FROM chokaq_job_archive
+FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -572,7 +580,7 @@ WHERE id IN (
     )
 UNION ALL
 SELECT id, failure_reason
-FROM chokaq_job_dlq
+FROM chokaq_job_dlq WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -581,8 +589,9 @@ WHERE id IN (
     );
 GO
 SET NOCOUNT ON;
-UPDATE chokaq_bulk_item
+UPDATE h
 SET state = 4
+FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
 WHERE operation_id = @p1
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -593,8 +602,9 @@ WHERE operation_id = @p1
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-UPDATE chokaq_bulk_item
+UPDATE h
 SET state = 5
+FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
 WHERE operation_id = @p1
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -608,7 +618,7 @@ GO
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-UPDATE chokaq_bulk_operation
+UPDATE h
 SET
     state = @p1,
     ended_at = @p2,
@@ -617,6 +627,7 @@ SET
     died = @p5,
     recent = @p6,
     updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
 WHERE id = @p7;
 SELECT @@ROWCOUNT;
 GO

@@ -99,6 +99,7 @@ CROSS APPLY (
             @now
         ) AS run_at
 ) AS w;
+SET NOCOUNT OFF;
 GO
 SAVE TRANSACTION s_x1
 GO
@@ -212,6 +213,7 @@ WHERE NOT EXISTS (
             AND h.idempotency_key IS NOT NULL
     )
 OPTION (LOOP JOIN);
+SET NOCOUNT OFF;
 GO
 SAVE TRANSACTION s_x2
 GO
@@ -312,6 +314,7 @@ FROM OPENJSON(@buckets) WITH (
 INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 END;
 SELECT s.id, s.asked, s.asked_by FROM @held AS s;
+SET NOCOUNT OFF;
 GO
 SET NOCOUNT ON;
 DECLARE
@@ -323,6 +326,7 @@ OUTPUT inserted.id, inserted.cancel_requested_at, inserted.cancel_requested_by
 FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
 INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 2;
+SET NOCOUNT OFF;
 GO
 -- commit by the driver
 GO

@@ -25,22 +25,55 @@ DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
     deadline_at datetime2(6) NULL);
-DECLARE @left int = @limit, @level int;
+DECLARE @first TABLE (place int NOT NULL);
+DECLARE @left int = @limit, @level int, @place int, @found int, @looked int;
 BEGIN TRANSACTION;
 SELECT @level = MAX(q.priority) FROM @queue AS q;
 WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
     -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
-    INSERT INTO @picked (id, deadline_at)
-    SELECT TOP (@left) due.id, due.deadline_at
+    -- What comes first, looked up without a lock: that is how many of each queue.
+    DELETE FROM @first;
+    INSERT INTO @first (place)
+    SELECT TOP (@left) q.place
     FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.id, h.run_at, h.deadline_at
-        FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        SELECT TOP (@left) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
         ORDER BY h.run_at, h.id) AS due
     WHERE q.priority = @level
     ORDER BY due.run_at, due.id;
-    SET @left = @left - @@ROWCOUNT;
+    SET @looked = @@ROWCOUNT;
+    INSERT INTO @picked (id, deadline_at)
+    SELECT due.id, due.deadline_at
+    FROM (
+        SELECT q.name, (
+            SELECT COUNT(*) FROM @first AS f WHERE f.place = q.place) AS most
+        FROM @queue AS q WHERE q.priority = @level) AS q
+    CROSS APPLY (
+        SELECT TOP (q.most) h.id, h.deadline_at
+        FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
+        ORDER BY h.run_at, h.id) AS due;
+    SET @found = @@ROWCOUNT;
+    SET @left = @left - @found;
+    -- Others hold some of them: instead whatever else is due, one queue after the other.
+    SET @place = CASE WHEN @found < @looked THEN -1 END;
+    WHILE @left > 0 AND @place IS NOT NULL
+    BEGIN
+        SELECT @place = MIN(q.place) FROM @queue AS q WHERE q.priority = @level AND q.place > @place;
+        INSERT INTO @picked (id, deadline_at)
+        SELECT due.id, due.deadline_at
+        FROM (
+            SELECT q.name FROM @queue AS q WHERE q.place = @place) AS q
+        CROSS APPLY (
+            SELECT TOP (@left) h.id, h.deadline_at
+            FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+            WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
+                AND NOT EXISTS (SELECT 1 FROM @picked AS p WHERE p.id = h.id)
+            ORDER BY h.run_at, h.id) AS due;
+        SET @found = @@ROWCOUNT;
+        SET @left = @left - @found;
+    END;
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.priority = @level;
     UPDATE q SET priority = (
@@ -97,22 +130,55 @@ DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
     deadline_at datetime2(6) NULL);
-DECLARE @left int = @limit, @level int;
+DECLARE @first TABLE (place int NOT NULL);
+DECLARE @left int = @limit, @level int, @place int, @found int, @looked int;
 BEGIN TRANSACTION;
 SELECT @level = MAX(q.priority) FROM @queue AS q;
 WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
     -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
-    INSERT INTO @picked (id, deadline_at)
-    SELECT TOP (@left) due.id, due.deadline_at
+    -- What comes first, looked up without a lock: that is how many of each queue.
+    DELETE FROM @first;
+    INSERT INTO @first (place)
+    SELECT TOP (@left) q.place
     FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.id, h.run_at, h.deadline_at
-        FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        SELECT TOP (@left) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
         ORDER BY h.run_at, h.id) AS due
     WHERE q.priority = @level
     ORDER BY due.run_at, due.id;
-    SET @left = @left - @@ROWCOUNT;
+    SET @looked = @@ROWCOUNT;
+    INSERT INTO @picked (id, deadline_at)
+    SELECT due.id, due.deadline_at
+    FROM (
+        SELECT q.name, (
+            SELECT COUNT(*) FROM @first AS f WHERE f.place = q.place) AS most
+        FROM @queue AS q WHERE q.priority = @level) AS q
+    CROSS APPLY (
+        SELECT TOP (q.most) h.id, h.deadline_at
+        FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
+        ORDER BY h.run_at, h.id) AS due;
+    SET @found = @@ROWCOUNT;
+    SET @left = @left - @found;
+    -- Others hold some of them: instead whatever else is due, one queue after the other.
+    SET @place = CASE WHEN @found < @looked THEN -1 END;
+    WHILE @left > 0 AND @place IS NOT NULL
+    BEGIN
+        SELECT @place = MIN(q.place) FROM @queue AS q WHERE q.priority = @level AND q.place > @place;
+        INSERT INTO @picked (id, deadline_at)
+        SELECT due.id, due.deadline_at
+        FROM (
+            SELECT q.name FROM @queue AS q WHERE q.place = @place) AS q
+        CROSS APPLY (
+            SELECT TOP (@left) h.id, h.deadline_at
+            FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
+            WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
+                AND NOT EXISTS (SELECT 1 FROM @picked AS p WHERE p.id = h.id)
+            ORDER BY h.run_at, h.id) AS due;
+        SET @found = @@ROWCOUNT;
+        SET @left = @left - @found;
+    END;
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.priority = @level;
     UPDATE q SET priority = (
@@ -165,7 +231,8 @@ DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
     deadline_at datetime2(6) NULL);
-DECLARE @left int = @limit, @level int, @place int;
+
+DECLARE @left int = @limit, @level int, @place int, @found int;
 BEGIN TRANSACTION;
 SELECT @place = NULL, @level = NULL;
 SELECT TOP (1) @place = q.place, @level = q.priority FROM @queue AS q WHERE q.priority IS NOT NULL ORDER BY q.place;
@@ -173,15 +240,16 @@ WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
     -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
     INSERT INTO @picked (id, deadline_at)
-    SELECT TOP (@left) due.id, due.deadline_at
-    FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.id, h.run_at, h.deadline_at
+    SELECT due.id, due.deadline_at
+    FROM (
+        SELECT q.name FROM @queue AS q WHERE q.place = @place AND q.priority = @level) AS q
+    CROSS APPLY (
+        SELECT TOP (@left) h.id, h.deadline_at
         FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
-        ORDER BY h.run_at, h.id) AS due
-    WHERE q.place = @place AND q.priority = @level
-    ORDER BY due.run_at, due.id;
-    SET @left = @left - @@ROWCOUNT;
+        ORDER BY h.run_at, h.id) AS due;
+    SET @found = @@ROWCOUNT;
+    SET @left = @left - @found;
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.place = @place AND q.priority = @level;
     UPDATE q SET priority = (
@@ -239,7 +307,8 @@ DECLARE @pair TABLE (name nvarchar(510) COLLATE Latin1_General_100_BIN2 NOT NULL
 DECLARE @picked TABLE (
     id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY,
     deadline_at datetime2(6) NULL);
-DECLARE @left int = @limit, @level int, @place int;
+
+DECLARE @left int = @limit, @level int, @place int, @found int;
 BEGIN TRANSACTION;
 SELECT @place = NULL, @level = NULL;
 SELECT TOP (1) @place = q.place, @level = q.priority FROM @queue AS q WHERE q.priority IS NOT NULL ORDER BY q.place;
@@ -247,15 +316,16 @@ WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
     -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
     INSERT INTO @picked (id, deadline_at)
-    SELECT TOP (@left) due.id, due.deadline_at
-    FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.id, h.run_at, h.deadline_at
+    SELECT due.id, due.deadline_at
+    FROM (
+        SELECT q.name FROM @queue AS q WHERE q.place = @place AND q.priority = @level) AS q
+    CROSS APPLY (
+        SELECT TOP (@left) h.id, h.deadline_at
         FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
-        ORDER BY h.run_at, h.id) AS due
-    WHERE q.place = @place AND q.priority = @level
-    ORDER BY due.run_at, due.id;
-    SET @left = @left - @@ROWCOUNT;
+        ORDER BY h.run_at, h.id) AS due;
+    SET @found = @@ROWCOUNT;
+    SET @left = @left - @found;
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.place = @place AND q.priority = @level;
     UPDATE q SET priority = (
@@ -296,8 +366,10 @@ DECLARE
 SELECT h.id, h.queue, h.type, h.schema_version, h.payload, h.tags, h.priority, h.attempt, h.max_attempts,
        h.crash_count, h.snooze_count, h.claim_number, h.generation, h.created_by, h.created_at, h.started_at,
        h.run_at, h.due_at, h.deadline_at, h.headers, h.attempt_log, h.status, @now
-FROM chokaq_job_hot AS h
-WHERE h.status = 2 AND h.worker_id = @worker AND (@newest IS NULL OR h.started_at > @newest)
+FROM chokaq_job_hot AS h WITH (FORCESEEK, READCOMMITTEDLOCK)
+WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status = 2
+    AND h.worker_id = @worker
+    AND (@newest IS NULL OR h.started_at > @newest)
     AND h.id NOT IN (SELECT j.item COLLATE Latin1_General_100_BIN2 FROM OPENJSON(@known) WITH (item nvarchar(26) '$') AS j)
 ORDER BY h.priority DESC, h.run_at, h.id;
 GO

@@ -217,3 +217,29 @@ GO
 GO
 COMMIT TRANSACTION
 GO
+-- claim_restricted: from many queues
+BEGIN TRANSACTION
+GO
+-- statement 9 again
+GO
+SET NOCOUNT ON;
+DECLARE
+    @now datetime2(6) = SYSUTCDATETIME(),
+    @pairs nvarchar(max) = @p1;
+SELECT TOP (1000) p.name, p.priority
+FROM (
+    SELECT j.name COLLATE Latin1_General_100_BIN2 AS name, j.priority, j.most
+    FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]', most int '$[2]') AS j) AS p CROSS APPLY (
+    SELECT TOP (p.most) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+    WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
+    ORDER BY h.run_at, h.id) AS due
+ORDER BY due.run_at, due.id;
+GO
+-- statement 10 again
+GO
+-- statement 18 again
+GO
+-- statement 15 again
+GO
+COMMIT TRANSACTION
+GO

@@ -1,7 +1,4 @@
 -- progress
-SET NOCOUNT ON;
-SELECT LEN(@p1);
-GO
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),

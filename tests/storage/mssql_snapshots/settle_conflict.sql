@@ -93,6 +93,27 @@ SELECT s.id, s.asked, s.asked_by FROM @held AS s;
 GO
 -- statement 1 again
 GO
+SET NOCOUNT ON;
+DECLARE
+    @now datetime2(6) = SYSUTCDATETIME(),
+    @worker nvarchar(200) = @p1,
+    @ids nvarchar(max) = @p2;
+SELECT a.id, a.claim_number, -1, CAST(NULL AS nvarchar(max)), 0, CAST(NULL AS nvarchar(100))
+FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
+INNER LOOP JOIN chokaq_job_archive AS a WITH (FORCESEEK) ON a.id = j.id COLLATE Latin1_General_100_BIN2
+WHERE a.worker_id = @worker
+UNION ALL
+SELECT d.id, d.claim_number, d.failure_reason, d.attempt_log, 0, NULL
+FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
+INNER LOOP JOIN chokaq_job_dlq AS d WITH (FORCESEEK) ON d.id = j.id COLLATE Latin1_General_100_BIN2
+WHERE d.worker_id = @worker
+UNION ALL
+SELECT h.id, h.claim_number, -1, h.attempt_log,
+    CASE WHEN h.cancel_requested_at IS NULL THEN 0 ELSE 1 END, h.cancel_requested_by
+FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = j.id COLLATE Latin1_General_100_BIN2
+WHERE h.status = 0;
+GO
 BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
@@ -196,23 +217,13 @@ INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @t
 GO
 COMMIT TRANSACTION
 GO
-SET NOCOUNT ON;
-DECLARE
-    @now datetime2(6) = SYSUTCDATETIME(),
-    @worker nvarchar(200) = @p1,
-    @ids nvarchar(max) = @p2;
-SELECT a.id, a.claim_number, -1, CAST(NULL AS nvarchar(max))
-FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_archive AS a WITH (FORCESEEK) ON a.id = j.id COLLATE Latin1_General_100_BIN2
-WHERE a.worker_id = @worker
-UNION ALL
-SELECT d.id, d.claim_number, d.failure_reason, d.attempt_log
-FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_dlq AS d WITH (FORCESEEK) ON d.id = j.id COLLATE Latin1_General_100_BIN2
-WHERE d.worker_id = @worker
-UNION ALL
-SELECT h.id, h.claim_number, -1, h.attempt_log
-FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') AS j
-INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK) ON h.id = j.id COLLATE Latin1_General_100_BIN2
-WHERE h.status = 0;
+BEGIN TRANSACTION
+GO
+-- statement 5 again
+GO
+-- statement 6 again
+GO
+-- statement 7 again
+GO
+COMMIT TRANSACTION
 GO

@@ -64,12 +64,21 @@ SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 SELECT id, revision
 FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-WHERE failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
-    AND failure_reason = 11
+WHERE failure_reason = 11
+    AND failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
 ORDER BY failed_at
 OFFSET 0 ROWS FETCH NEXT @p4 ROWS ONLY;
 GO
 COMMIT TRANSACTION
+GO
+SET NOCOUNT ON;
+SELECT MIN(failure_reason) FROM chokaq_job_dlq WHERE failure_reason > @p1;
+GO
+SET NOCOUNT ON;
+SELECT MIN(failure_reason) FROM chokaq_job_dlq WHERE failure_reason > @p1;
+GO
+SET NOCOUNT ON;
+SELECT MIN(failure_reason) FROM chokaq_job_dlq WHERE failure_reason > @p1;
 GO
 BEGIN TRANSACTION
 GO
@@ -77,8 +86,8 @@ SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 SELECT id, revision
 FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
-WHERE failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
-    AND failure_reason NOT IN (1, 11)
+WHERE failure_reason = 7
+    AND failed_at <= DATEADD(day, @p1, DATEADD(second, @p2, DATEADD(microsecond, @p3, @now)))
 ORDER BY failed_at
 OFFSET 0 ROWS FETCH NEXT @p4 ROWS ONLY;
 GO
