@@ -13,6 +13,8 @@ from .contract import AGAIN_HEADER, BulkResult, Conflict, Copies
 from .engine import chunks
 from .moves import MoveStatements
 
+COPIES = 50
+"""Jobs that are run again in one transaction: each takes a few statements of its own."""
 _VERSIONED = ("revision", "type", "schema_version", "payload")
 
 
@@ -71,7 +73,7 @@ class ReturnStatements(MoveStatements):
     def run_again(self, ids: Sequence[str], by: str | None, *, on_key_conflict: str = "skip") -> Copies:
         drop = drops_keys(on_key_conflict)
         answer = Copies()
-        for part in chunks(list(dict.fromkeys(ids))):
+        for part in chunks(list(dict.fromkeys(ids)), COPIES):
             done = self._unit(lambda part=part: self._run_again(part, by, drop))  # type: ignore[misc]
             answer.add(done)
             answer.new_ids |= done.new_ids
