@@ -141,15 +141,16 @@ _BY_KEY = "(?=(?:id|job_id|operation_id|name|type) (?:=|IN) )"
 _UPDATE = re.compile(rf"UPDATE (\w+) SET (.*) WHERE {_BY_KEY}", re.DOTALL)
 _DELETE = re.compile(rf"DELETE FROM (\w+) WHERE {_BY_KEY}")
 _SELECT = re.compile(rf"FROM (\w+) +WHERE {_BY_KEY}")
+_WAITING = re.compile(rf"FROM ({HOT}) WHERE (?=status = 0 AND queue = )")
 
 
 def sought(sql: str) -> str:
-    """A portable statement that finds rows by their keys, with the hint that says so."""
+    """A portable statement that finds rows by their keys, or waiting rows by their index, with a hint to do so."""
     for change, form in ((_UPDATE, rf"UPDATE h SET \2 FROM \1 AS h {CHANGED} WHERE "),
                          (_DELETE, rf"DELETE h FROM \1 AS h {CHANGED} WHERE ")):  # fmt: skip
         if change.match(sql):
             return change.sub(form, sql, count=1)
-    return _SELECT.sub(rf"FROM \1 {FOUND} WHERE ", sql)
+    return _WAITING.sub(rf"FROM \1 {PASSING} WHERE ", _SELECT.sub(rf"FROM \1 {FOUND} WHERE ", sql))
 
 
 def statement(sql: str, *, count: bool) -> str:

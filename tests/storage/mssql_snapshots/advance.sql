@@ -49,7 +49,7 @@ SELECT
         ) THEN 1
         ELSE 0
     END
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
 WHERE status = 0
     AND queue = @p2
     AND priority = @p3
@@ -75,7 +75,7 @@ SELECT
         ) THEN 1
         ELSE 0
     END
-FROM chokaq_job_hot
+FROM chokaq_job_hot WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
 WHERE status = 0
     AND queue = @p2
     AND priority = @p3
