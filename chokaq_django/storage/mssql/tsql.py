@@ -146,8 +146,8 @@ _WAITING = re.compile(rf"FROM ({HOT}) WHERE (?=status = 0 AND queue = )")
 
 def sought(sql: str) -> str:
     """A portable statement that finds rows by their keys, or waiting rows by their index, with a hint to do so."""
-    for change, form in ((_UPDATE, rf"UPDATE h SET \2 FROM \1 AS h {CHANGED} WHERE "),
-                         (_DELETE, rf"DELETE h FROM \1 AS h {CHANGED} WHERE ")):  # fmt: skip
+    for change, form in ((_UPDATE, rf"UPDATE h SET \2 FROM \1 AS h {CHANGED} WHERE h."),
+                         (_DELETE, rf"DELETE h FROM \1 AS h {CHANGED} WHERE h.")):  # fmt: skip
         if change.match(sql):
             return change.sub(form, sql, count=1)
     return _WAITING.sub(rf"FROM \1 {PASSING} WHERE ", _SELECT.sub(rf"FROM \1 {FOUND} WHERE ", sql))

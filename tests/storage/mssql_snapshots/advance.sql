@@ -109,7 +109,7 @@ DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 UPDATE h
 SET run_at = due_at, updated_at = @now
 FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'

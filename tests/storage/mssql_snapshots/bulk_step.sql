@@ -82,7 +82,7 @@ DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 UPDATE h
 SET total = @p1, freeze_at = @p2, freeze_id = @p3, updated_at = @now
 FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id = @p4;
+WHERE h.id = @p4;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -116,7 +116,7 @@ SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
-UPDATE h SET total = @p1, freeze_id = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE id = @p3;
+UPDATE h SET total = @p1, freeze_id = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE h.id = @p3;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -201,7 +201,7 @@ OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
-UPDATE h SET state = @p1, started_at = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE id = @p3;
+UPDATE h SET state = @p1, started_at = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE h.id = @p3;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -280,7 +280,7 @@ SET NOCOUNT ON;
 UPDATE h
 SET state = 2, note = @p1
 FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
-WHERE operation_id = @p2
+WHERE h.operation_id = @p2
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -301,7 +301,7 @@ SET
     last_id = @p6,
     updated_at = @now
 FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id = @p7;
+WHERE h.id = @p7;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -486,7 +486,7 @@ DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 UPDATE h
 SET revision = revision + 1, modified_by = @p1, priority = @p2, updated_at = @now
 FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
@@ -500,7 +500,7 @@ SET NOCOUNT ON;
 UPDATE h
 SET state = 1, note = @p1
 FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
-WHERE operation_id = @p2
+WHERE h.operation_id = @p2
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p3 AS NVARCHAR(MAX))) WITH (
@@ -524,7 +524,7 @@ SET
     last_id = @p7,
     updated_at = @now
 FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id = @p8;
+WHERE h.id = @p8;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
@@ -592,7 +592,7 @@ SET NOCOUNT ON;
 UPDATE h
 SET state = 4
 FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
-WHERE operation_id = @p1
+WHERE h.operation_id = @p1
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -605,7 +605,7 @@ SET NOCOUNT ON;
 UPDATE h
 SET state = 5
 FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
-WHERE operation_id = @p1
+WHERE h.operation_id = @p1
     AND job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
@@ -628,7 +628,7 @@ SET
     recent = @p6,
     updated_at = @now
 FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id = @p7;
+WHERE h.id = @p7;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

@@ -105,7 +105,7 @@ DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
 UPDATE h
 SET cancel_requested_at = @now, cancel_requested_by = @p1
 FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'

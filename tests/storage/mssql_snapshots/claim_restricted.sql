@@ -174,7 +174,7 @@ SET
     probe_successes = @p7,
     updated_at = @now
 FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK)
-WHERE type = @p8;
+WHERE h.type = @p8;
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;

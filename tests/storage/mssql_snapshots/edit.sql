@@ -58,7 +58,7 @@ SET
     type = @p7,
     updated_at = @now
 FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p8 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
@@ -99,7 +99,7 @@ SET
     queue = @p6,
     type = @p7
 FROM chokaq_job_dlq AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p8 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'

@@ -12,7 +12,7 @@ GO
 SET NOCOUNT ON;
 DELETE h
 FROM chokaq_job_trash AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
@@ -23,7 +23,7 @@ GO
 SET NOCOUNT ON;
 DELETE h
 FROM chokaq_payload_version AS h WITH (FORCESEEK, ROWLOCK)
-WHERE job_id IN (
+WHERE h.job_id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'

@@ -9,7 +9,7 @@ SET
     holder = @p2,
     expires_at = DATEADD(day, @p3, DATEADD(second, @p4, DATEADD(microsecond, @p5, @now)))
 FROM chokaq_leader_lease AS h WITH (FORCESEEK, ROWLOCK)
-WHERE name = @p6 AND (holder = @p7 OR expires_at <= @now);
+WHERE h.name = @p6 AND (holder = @p7 OR expires_at <= @now);
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;

@@ -105,7 +105,7 @@ GO
 SET NOCOUNT ON;
 DELETE h
 FROM chokaq_job_dlq AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'
@@ -209,7 +209,7 @@ GO
 SET NOCOUNT ON;
 DELETE h
 FROM chokaq_job_archive AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id IN (
+WHERE h.id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'

@@ -22,7 +22,7 @@ SET
     last_seen = @now
 OUTPUT inserted.desired_concurrency, inserted.stop_requested
 FROM chokaq_worker AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id = @p14;
+WHERE h.id = @p14;
 GO
 SET NOCOUNT ON;
 SELECT id FROM chokaq_bulk_operation WHERE state IN ('preparing', 'running');

@@ -41,7 +41,7 @@ SET
     progress = NULL,
     progress_message = NULL
 FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
-WHERE id = @p6;
+WHERE h.id = @p6;
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;

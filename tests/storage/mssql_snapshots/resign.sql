@@ -3,7 +3,7 @@ BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
-UPDATE h SET expires_at = @now FROM chokaq_leader_lease AS h WITH (FORCESEEK, ROWLOCK) WHERE name = @p1 AND holder = @p2;
+UPDATE h SET expires_at = @now FROM chokaq_leader_lease AS h WITH (FORCESEEK, ROWLOCK) WHERE h.name = @p1 AND holder = @p2;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

@@ -47,11 +47,11 @@ SET
     probe_successes = @p6,
     updated_at = @now
 FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK)
-WHERE type = @p7;
+WHERE h.type = @p7;
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-UPDATE h SET forced = @p1, updated_by = @p2 FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK) WHERE type = @p3;
+UPDATE h SET forced = @p1, updated_by = @p2 FROM chokaq_circuit AS h WITH (FORCESEEK, ROWLOCK) WHERE h.type = @p3;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

@@ -13,11 +13,11 @@ SET NOCOUNT ON;
 SELECT job_id FROM chokaq_bulk_item WITH (FORCESEEK) WHERE operation_id = @p1 ORDER BY job_id OFFSET 0 ROWS FETCH NEXT @p2 ROWS ONLY;
 GO
 SET NOCOUNT ON;
-DELETE h FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK) WHERE operation_id = @p1 AND job_id <= @p2;
+DELETE h FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK) WHERE h.operation_id = @p1 AND job_id <= @p2;
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
-DELETE h FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE id = @p1;
+DELETE h FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE h.id = @p1;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
