@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import itertools
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,17 @@ def test_order_holds_across_queues(jobs: Jobs, limit: int) -> None:
     while claimed := jobs.take(limit, queues=queues):
         got += ids(claimed)
     assert got == wanted
+
+
+def test_what_others_hold_is_replaced_by_whatever_else_is_due(jobs: Jobs, other: Any, engine: str) -> None:
+    if engine == "sqlite":
+        pytest.skip("one writer at a time: no row is locked by itself")
+    held = jobs.add(2, queue="a")
+    due = [*jobs.add(2, queue="b"), *jobs.add(1, queue="a")]
+    with other._transaction():
+        assert len(other._locked("chokaq_job_hot", ("queue",), held)) == 2
+        assert ids(jobs.take(3, queues=["a", "b"])) == due
+    assert ids(jobs.take(3, queues=["a", "b"])) == held
 
 
 @pytest.mark.parametrize("limit", [2, 100])
