@@ -178,7 +178,10 @@ def _insert(connection: BaseDatabaseWrapper, rows: list[NewJob]) -> list[Enqueue
     if logger.isEnabledFor(logging.DEBUG):
         _tell_transactions(connection)
     try:
-        return get_storage(connection.alias).enqueue(rows)
+        # As with the ORM's own writes: who catches the error inside atomic() cannot go on as if nothing had happened.
+        # A deadlock, for one, has undone what the transaction wrote before it.
+        with transaction.mark_for_rollback_on_error(using=connection.alias):
+            return get_storage(connection.alias).enqueue(rows)
     except SynchronousOnlyOperation as error:
         raise SynchronousOnlyOperation(
             "enqueue() was called in async code: use 'await aenqueue(...)' there."

@@ -533,6 +533,15 @@ class AtomicSlowJob(Job, type="test.atomic_slow", atomic=True, circuit=False, ti
         said(ctx, "leave")
 
 
+SESSION_CHANGES = {
+    "sqlite": "PRAGMA query_only = ON",
+    "postgresql": "SET default_transaction_read_only = on",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "microsoft": "SET ROWCOUNT 1",
+}
+"""Statements after which the session does not do what the next job expects of it."""
+
+
 class BreakJob(Job, type="test.break", circuit=False):
     """Leaves its thread's database connection in a bad state."""
 
@@ -552,6 +561,13 @@ class BreakJob(Job, type="test.break", circuit=False):
         elif self.how == "open transaction":
             transaction.atomic().__enter__()
             effect(ctx, "never committed")
+        elif self.how == "raw transaction":
+            with connection.cursor() as cursor:
+                cursor.execute("BEGIN TRANSACTION" if connection.vendor == "microsoft" else "BEGIN")
+            effect(ctx, "never committed")
+        elif self.how == "session":
+            with connection.cursor() as cursor:
+                cursor.execute(SESSION_CHANGES[connection.vendor])
         elif self.how == "no autocommit":
             transaction.set_autocommit(False)
             effect(ctx, "never committed")

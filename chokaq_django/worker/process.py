@@ -23,6 +23,7 @@ from ..observability.events import Event, log_event
 from ..storage import ClaimedJob, Lease, Outcome, OutcomeKind, Storage, open_storage
 from ..storage.contract import WorkerOrders, WorkerRow
 from .breaker import Breaker
+from .connections import watch_sessions
 from .execution import Execution, Verdict
 from .fetch import Fetcher, FetchPlan
 from .heartbeat import Heartbeat
@@ -137,6 +138,7 @@ class WorkerProcess:
     def start(self) -> None:
         """Start every loop; returns at once."""
         job_logs.install()
+        watch_sessions()
         for service in self._services():
             service.start()
         named = ", ".join(self.plan.queues) or "all queues"

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connection, connections, transaction
+from django.db import DatabaseError, connection, connections, transaction
+from django.db.transaction import TransactionManagementError
 
 from chokaq_django import Job, aenqueue, enqueue, enqueue_many, job_enqueued, wake
 from chokaq_django.models import JobHot
@@ -396,3 +397,20 @@ def test_other_database_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Exception, match=r"too long|would be truncated") as caught:
         enqueue(LetterJob())
     assert not isinstance(caught.value, StorageError)
+
+
+@committed
+def test_who_swallows_an_error_of_enqueue_cannot_commit_half_of_his_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A deadlock has undone what came before it; whatever the error was, only a rollback is safe."""
+    taken = enqueue(LetterJob()).id
+    monkeypatch.setattr("chokaq_django.request.new_id", lambda: taken)
+    with pytest.raises(TransactionManagementError), transaction.atomic():  # noqa: PT012 - it is the later query
+        with pytest.raises(DatabaseError):
+            enqueue(LetterJob())
+        JobHot.objects.exists()
+    with transaction.atomic():
+        with pytest.raises(DatabaseError), transaction.atomic():
+            enqueue(LetterJob())
+        assert JobHot.objects.count() == 1, "with a savepoint around it the transaction goes on"

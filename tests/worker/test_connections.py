@@ -15,7 +15,7 @@ from .support import committed, not_on, settled
 
 pytestmark = committed
 
-BAD_STATES = ["open transaction", "broken transaction", "no autocommit"]
+BAD_STATES = ["open transaction", "raw transaction", "broken transaction", "no autocommit", "session"]
 
 
 @pytest.mark.parametrize("how", BAD_STATES)
