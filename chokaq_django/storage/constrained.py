@@ -204,7 +204,7 @@ class ClaimStatements(DeferralStatements):
         jobs: list[ClaimedJob] = []
         deferred = 0
         budget = request.limit + INSPECT
-        for level in _levels(pairs, request):
+        for level in levels(pairs, request):
             look = FIRST_LOOK
             while gate.need > 0 and budget > 0:
                 extra = look if gate.restricts_types() else 0
@@ -291,7 +291,7 @@ class ClaimStatements(DeferralStatements):
             self._write_circuit(circuits[type_key])
 
 
-def _levels(pairs: Sequence[Pair], request: ClaimRequest) -> Iterator[list[Pair]]:
+def levels(pairs: Sequence[Pair], request: ClaimRequest) -> Iterator[list[Pair]]:
     """Groups of pairs, each of which comes wholly before the next: by priority, or by queue first when strict."""
     place = {name: index for index, name in enumerate(request.queues)}
     if request.strict:

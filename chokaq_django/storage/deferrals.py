@@ -8,9 +8,12 @@ from collections.abc import Collection, Sequence
 
 from .circuit_rows import CircuitStatements
 from .columns import HOT
+from .engine import Row, chunks
 
 LONGEST_SPREAD = 300.0
 """Seconds over which a long blocked head is spread, at most."""
+PAGE, PAGES = 1_000, 20
+"""Rows in one look for deferred ones, and such looks of one call. What they do not reach comes back by itself."""
 
 
 class DeferralStatements(CircuitStatements):
@@ -31,30 +34,56 @@ class DeferralStatements(CircuitStatements):
             )
 
     def advance(self, queues: Sequence[str], types: Collection[str], within: float, limit: int) -> int:
-        return self._unit(lambda: self._advance(queues, sorted(types), within + LONGEST_SPREAD, limit))
-
-    def _advance(self, queues: Sequence[str], types: Sequence[str], within: float, limit: int) -> int:
-        pairs = sorted(self._pairs(queues), key=lambda pair: -pair[1])
         moved = 0
-        for queue, priority in pairs:
-            if moved >= limit:
-                break
-            ids = self._deferred(queue, priority, types, within, limit - moved)
-            if ids:
-                among, params = self._among("id", ids)
-                changed = f"run_at = due_at, updated_at = {self.NOW}"
-                self._execute(f"UPDATE {self._by_key(HOT)} SET {changed} WHERE {among}", params)
-            moved += len(ids)
+        left = PAGES
+        for pair in sorted(self._single(lambda: self._pairs(queues)), key=lambda pair: -pair[1]):
+            after: Row | None = None
+            while left > 0 and moved < limit:
+                left -= 1
+                size = PAGE if after else min(PAGE, limit - moved)
+                page = self._page(pair, sorted(types), within + LONGEST_SPREAD, after, size)
+                ids = [job_id for _, job_id, movable in page if movable][: limit - moved]
+                if ids:
+                    moved += self._unit(lambda ids=ids: self._move_back(ids))  # type: ignore[misc]
+                if len(page) < size:
+                    break
+                after = page[-1]
         return moved
 
-    def _deferred(self, queue: str, priority: int, types: Sequence[str], within: float, limit: int) -> list[str]:
-        """Rows of these types that a deferral moved, locked. A row with an attempt or a snooze behind it may wait for
-        reasons of its own: it is left where it is."""
+    def _page(
+        self, pair: tuple[str, int], types: Sequence[str], within: float, after: Row | None, size: int
+    ) -> list[Row]:
+        """The next rows of the pair that will be due within so many seconds: when, which, and whether a deferral moved
+        it and nothing else. Looked at without locks, and few at a time: most may wait for reasons of their own."""
         among, params = self._among("type", types)
-        rows = self._query(
-            f"SELECT id FROM {HOT} {self.HINT_SKIP} WHERE status = 0 AND queue = %s AND priority = %s "
-            f"AND run_at > {self.NOW} AND run_at <= {self._after()} AND due_at <= {self.NOW} AND {among} "
-            f"AND attempt = 0 AND snooze_count = 0 ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
-            [queue, priority, within, *params, limit],
-        )
-        return [row[0] for row in rows]
+        # A row with an attempt or a snooze behind it may wait for its own time.
+        movable = f"CASE WHEN due_at <= {self.NOW} AND attempt = 0 AND snooze_count = 0 AND {among} THEN 1 ELSE 0 END"
+        params += [*pair, within]
+        beyond = ""
+        if after is not None:
+            # One deferral gives many rows the same instant.
+            beyond = "AND run_at >= %s AND (run_at > %s OR id > %s)"
+            instant = self._instant(self._read_instant(after[0]))
+            params += [instant, instant, after[1]]
+        return self._single(lambda: self._query(
+            f"SELECT run_at, id, {movable} FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s "
+            f"AND run_at > {self.NOW} AND run_at <= {self._after()} {beyond} ORDER BY run_at, id {self.LIMIT}",
+            [*params, size],
+        ))  # fmt: skip
+
+    def _move_back(self, ids: Sequence[str]) -> int:
+        """Give those of these rows their place back that still wait for it, and that nobody else has locked."""
+        moved = 0
+        for part in chunks(ids):
+            among, params = self._among("id", sorted(part))
+            rows = self._query(
+                f"SELECT id FROM {self._by_key(HOT)} {self.HINT_SKIP} WHERE {among} AND status = 0 "
+                f"AND run_at > {self.NOW} AND attempt = 0 AND snooze_count = 0 ORDER BY id {self.LOCK_SKIP}",
+                params,
+            )
+            if rows:
+                among, params = self._among("id", [row[0] for row in rows])
+                changed = f"run_at = due_at, updated_at = {self.NOW}"
+                self._execute(f"UPDATE {self._by_key(HOT)} SET {changed} WHERE {among}", params)
+            moved += len(rows)
+        return moved

@@ -153,9 +153,10 @@ class Engine(Storage):
             cursor.execute(sql, params)
             return int(cursor.rowcount)
 
-    def _delete(self, table: str, ids: Sequence[str]) -> int:
-        """Delete rows by their ids (at most a few hundred, at least one); how many there were."""
-        among, params = self._among("id", ids)
+    def _delete(self, table: str, ids: Sequence[str], key: str = "id") -> int:
+        """Delete rows by the job ids (at most a few hundred, at least one) in ``key``, the first column of the table's
+        primary key; how many there were."""
+        among, params = self._among(key, ids)
         return self._execute(f"DELETE FROM {table} WHERE {among}", params)  # noqa: S608 - names of ours
 
     def _returning(self, update: str, columns: str, params: Sequence[Any]) -> list[Row]:

@@ -27,7 +27,7 @@ from .text import storable
 
 PENDING, FETCHED, PROCESSING = 0, 1, 2
 
-_LIVE = (
+LIVE_COLUMNS = (
     "id", "claim_number", "status", "worker_id", "queue", "type", "attempt", "max_attempts", "crash_count",
     "attempt_log", "started_at", "heartbeat_at", "updated_at", "cancel_requested_at", "cancel_requested_by",
 )  # fmt: skip
@@ -169,7 +169,7 @@ class MoveStatements(Engine):
     # -- rescue -------------------------------------------------------------------------------------------------------
 
     def live_rows(self) -> list[LiveRow]:
-        sql = f"SELECT {names(_LIVE)} FROM {HOT} WHERE status IN ({FETCHED}, {PROCESSING})"
+        sql = f"SELECT {names(LIVE_COLUMNS)} FROM {HOT} WHERE status IN ({FETCHED}, {PROCESSING})"
         return [self._live_row(row) for row in self._single(lambda: self._query(sql))]
 
     def _live_row(self, row: Row) -> LiveRow:
@@ -190,7 +190,7 @@ class MoveStatements(Engine):
         now = {
             row[0]: row
             for row in self._query(
-                f"SELECT {names(_LIVE)} FROM {self._by_key(HOT)} {self.HINT_SKIP} WHERE {among} "
+                f"SELECT {names(LIVE_COLUMNS)} FROM {self._by_key(HOT)} {self.HINT_SKIP} WHERE {among} "
                 f"ORDER BY id {self.LOCK_SKIP}",
                 params,
             )
@@ -253,16 +253,27 @@ class MoveStatements(Engine):
     def trim(self, table: str, older_than: float, limit: int, *, reason: int | None = None,
              but_reasons: Collection[int] = ()) -> int:  # fmt: skip
         name, finished = _FINISHED[table]
-        conditions, params = [f"{finished} <= {self._after()}"], [-older_than]
-        if reason is not None:
-            conditions.append(f"failure_reason = {int(reason)}")
         if but_reasons:
-            conditions.append(f"failure_reason NOT IN ({', '.join(str(int(r)) for r in sorted(but_reasons))})")
+            # Reason by reason: rows that are kept for longer are never read.
+            trimmed = 0
+            for other in self._single(self._reasons):
+                if trimmed < limit and other not in but_reasons:
+                    trimmed += self.trim(table, older_than, limit - trimmed, reason=other)
+            return trimmed
+        one = "" if reason is None else f"failure_reason = {int(reason)} AND "
         oldest = (
-            f"SELECT id, revision FROM {name} {self.HINT_SKIP} WHERE {' AND '.join(conditions)} "
+            f"SELECT id, revision FROM {name} {self.HINT_SKIP} WHERE {one}{finished} <= {self._after()} "
             f"ORDER BY {finished} {self.LIMIT} {self.LOCK_SKIP}"
         )
-        return self._unit(lambda: self._trim(name, oldest, [*params, limit]))
+        return self._unit(lambda: self._trim(name, oldest, [-older_than, limit]))
+
+    def _reasons(self) -> list[int]:
+        """The reasons that rows of the DLQ have, by one seek for each."""
+        reasons: list[int] = []
+        sql = f"SELECT MIN(failure_reason) FROM {DLQ} WHERE failure_reason > %s"
+        while (reason := self._query(sql, [reasons[-1] if reasons else -1])[0][0]) is not None:
+            reasons.append(reason)
+        return reasons
 
     def _trim(self, table: str, oldest: str, params: Sequence[object]) -> int:
         """Delete the rows that ``oldest`` finds (id, revision), and their earlier payloads."""
@@ -271,8 +282,7 @@ class MoveStatements(Engine):
             self._delete(table, [job_id for job_id, _ in part])
             edited = [job_id for job_id, revision in part if revision]
             if edited:
-                among, id_params = self._among("job_id", edited)
-                self._execute(f"DELETE FROM {PAYLOAD_VERSION} WHERE {among}", id_params)
+                self._delete(PAYLOAD_VERSION, edited, "job_id")
         return len(rows)
 
     def trim_buckets(self, older_than: float, limit: int) -> int:

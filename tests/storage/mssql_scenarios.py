@@ -12,7 +12,6 @@ from typing import Any
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.storage import CircuitAct, ClaimRequest, JobEdit, Lease, NewJob, Outcome, OutcomeKind
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, LiveRow, QueueRow, RescueAction, WorkerRow
-from chokaq_django.storage.deferrals import PAGE
 
 from .mssql_bulk import BULK
 from .mssql_recorder import Recorder
@@ -141,7 +140,7 @@ def claim_after_a_lost_answer(storage: Any, recorder: Recorder) -> None:
 
 def advance(storage: Any, recorder: Recorder) -> None:
     recorder.answer("@queues nvarchar(max)", [("mail", 10)])
-    recorder.answer("due_at <=", [(NOW, f"{number:026}", 0) for number in range(PAGE)])
+    recorder.answer("due_at <=", [(NOW, f"{number:026}", 0) for number in range(500)])
     recorder.answer("due_at <=", [(NOW, ONE, 1)])
     recorder.answer("ORDER BY id", [(ONE,)])
     storage.advance(["mail"], ["blocked.v1"], 30.0, 500)

@@ -9,7 +9,7 @@ import pytest
 from django.db.models import F
 
 from chokaq_django.models import Circuit, JobHot
-from chokaq_django.storage import ClaimedJob, ClaimRequest, OutcomeKind, Storage
+from chokaq_django.storage import ClaimedJob, ClaimRequest, OutcomeKind, Storage, deferrals
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, CircuitRow
 from tests.helpers import wait_until
 
@@ -305,6 +305,31 @@ def test_advancing_keeps_to_its_limit_its_queues_and_its_reach(jobs: Jobs, stora
     assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 2
     assert storage.advance(["mail"], {TYPE}, 7200.0, 100) == 1
     assert ids(jobs.claim(10).jobs) == [*far, *near]
+
+
+def test_deferred_jobs_are_found_between_others_few_at_a_time(
+    jobs: Jobs, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deferrals, "PAGE", 2)
+    at = storage.now() + dt.timedelta(seconds=30)
+    waiting = []
+    for _ in range(3):
+        waiting += deferred(jobs, 3, 60.0)
+        jobs.add(2, type="other.v1", run_at=at)
+        JobHot.objects.filter(pk__in=waiting).update(run_at=at)  # as one deferral moves many to one instant
+    assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 9
+    assert ids(jobs.claim(20).jobs) == waiting
+
+
+def test_advancing_ends_however_many_others_wait(jobs: Jobs, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferrals, "PAGE", 4)
+    monkeypatch.setattr(deferrals, "PAGES", 3)
+    jobs.add(10, type="other.v1", delay=30.0)
+    waiting = deferred(jobs, 4, 60.0)
+    JobHot.objects.filter(pk__in=waiting).update(run_at=storage.now() + dt.timedelta(seconds=60))
+    assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 2, "twelve rows were looked at"
+    assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 2, "the next look goes on behind those that are gone"
+    assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 0
 
 
 def test_eight_workers_advance_each_row_once(jobs: Jobs) -> None:

@@ -13,7 +13,8 @@ import pytest
 from django.db import connection
 
 from chokaq_django.storage import Claim, ClaimedJob, ClaimRequest, OutcomeKind, Storage, open_storage
-from chokaq_django.storage.columns import BASE_COLUMNS
+from chokaq_django.storage.columns import BASE_COLUMNS, DLQ_COLUMNS, names, select
+from chokaq_django.storage.deferrals import PAGE, PAGES
 
 from .support import WORKER, committed, new_job, outcome
 
@@ -213,6 +214,32 @@ def test_a_long_blocked_head_costs_each_claim_a_bounded_look(ready: Callable[[],
     reads = watched.reads(lambda storage: moved_back.append(storage.advance(QUEUES, ["b.v1"], 30.0, 100)))
     assert moved_back == [100]
     assert reads <= SEEKS + CONTROL + 6 * 100
+
+
+def test_looking_for_deferred_jobs_between_many_that_are_not_is_bounded(ready: Callable[[], Watched]) -> None:
+    fill(60_000, run_at=at("30"))
+    watched = ready()
+    watched.storage._look(QUEUES)
+    reads = watched.reads(lambda storage: storage.advance(QUEUES, ["b.v1"], 30.0, 100))
+    assert reads <= SEEKS + CONTROL + 3 * PAGE * PAGES / 2
+    assert max(sql.count("FOR UPDATE") for sql in watched.statements) == 0
+
+
+def test_trimming_reads_no_row_of_a_reason_that_is_kept_longer(ready: Callable[[], Watched]) -> None:
+    fill(20_000, run_at=at("-3600"))
+    dead = {
+        "failure_reason": "2 * MOD(CRC32(id), 2)", "failed_at": "run_at", "note": "''",
+    }  # fmt: skip
+    columns = [column for column in DLQ_COLUMNS if column in BASE_COLUMNS or column in dead]
+    execute(f"INSERT INTO {TABLES[2]} ({names(columns)}) SELECT {select(columns, dead)} FROM {HOT}")  # noqa: S608
+    watched = ready()
+    trimmed: list[int] = []
+    reads = watched.reads(lambda storage: trimmed.append(storage.trim("dlq", 60.0, 100, but_reasons=[0, 2])))
+    assert trimmed == [0]
+    assert reads <= CONTROL
+    reads = watched.reads(lambda storage: trimmed.append(storage.trim("dlq", 60.0, 100, but_reasons=[0])))
+    assert trimmed == [0, 100]
+    assert reads <= 12 * 100 + CONTROL
 
 
 def test_a_capped_queue_is_counted_by_its_live_rows(ready: Callable[[], Watched]) -> None:

@@ -383,6 +383,16 @@ def test_trim_of_one_reason_and_of_all_but_some(jobs: Jobs, storage: Storage) ->
     assert storage.trim("dlq", 50, 100, reason=int(FailureReason.MAX_RETRIES_EXCEEDED)) == 0
 
 
+def test_trim_keeps_to_its_limit_over_all_reasons(jobs: Jobs, storage: Storage) -> None:
+    reasons = [FailureReason(number) for number in (0, 1, 7, 11)]
+    old = [job_id for reason in reasons for job_id in jobs.dead(2, reason=reason)]
+    jobs.shift(old, JobDLQ, failed_at=-100)
+    fresh = jobs.dead(1, reason=FailureReason.TIMEOUT)
+    assert [storage.trim("dlq", 50, 3, but_reasons=[1]) for _ in range(3)] == [3, 3, 0]
+    assert set(JobDLQ.objects.values_list("failure_reason", flat=True)) == {1, 7}
+    assert JobDLQ.objects.filter(pk__in=fresh).exists()
+
+
 def test_reason_zero_is_a_reason(jobs: Jobs, storage: Storage) -> None:
     first = jobs.dead(1, reason=FailureReason.MAX_RETRIES_EXCEEDED)
     second = jobs.dead(1, reason=FailureReason.TIMEOUT)

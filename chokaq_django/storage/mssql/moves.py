@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ..columns import BUCKET, BULK_OPERATION, DLQ, HOT, HOT_COLUMNS, names, select
 from ..contract import LiveRow, WorkerOrders, WorkerRow
 from ..fleet import BULK_AWAKE
-from ..moves import _LIVE
+from ..moves import LIVE_COLUMNS
 from .session import MSSQLSession
 from .tsql import CHANGED, FOUND, ID, LIST, PASSING, PLACE, UNLOCKED, as_json, batch, later, lines, span
 
@@ -67,7 +67,7 @@ INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') 
 }
 
 # A row that is being written now is alive: a rescuer need not see it, and must not wait for it.
-LIVE_ROWS = f"""SELECT {lines((f"h.{column}" for column in _LIVE), 7)}
+LIVE_ROWS = f"""SELECT {lines((f"h.{column}" for column in LIVE_COLUMNS), 7)}
 FROM {HOT} AS h {PASSING}
 WHERE h.status IN (1, 2) AND h.queue > N''"""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..columns import CLAIMED_COLUMNS, HOT, names
-from ..constrained import CANDIDATE_COLUMNS, Candidate, _levels, in_order
+from ..constrained import CANDIDATE_COLUMNS, Candidate, in_order, levels
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row, chunks
 from .floors import Pair
@@ -117,7 +117,7 @@ class ClaimStatements(Seeks):
     def _take(self, request: ClaimRequest, due: Sequence[Pair]) -> list[ClaimedJob]:
         """Lease the first due rows of these pairs."""
         rows: list[Row] = []
-        for level in _levels(due, request):
+        for level in levels(due, request):
             rows += self._head_of(level, request.limit - len(rows))
             if len(rows) >= request.limit:
                 break

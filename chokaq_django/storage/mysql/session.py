@@ -101,9 +101,9 @@ class MySQLSession(SQLStorage):
     def _by_key(self, table: str) -> str:
         return f"{table} FORCE INDEX (PRIMARY)"
 
-    def _delete(self, table: str, ids: Sequence[str]) -> int:
+    def _delete(self, table: str, ids: Sequence[str], key: str = "id") -> int:
         # A DELETE takes no notice of FORCE INDEX, but of the order of a join.
-        sql = f"DELETE h FROM {IDS} STRAIGHT_JOIN {self._by_key(f'{table} h')} ON h.id = j.id"
+        sql = f"DELETE h FROM {IDS} STRAIGHT_JOIN {self._by_key(f'{table} h')} ON h.{key} = j.id"
         return self._execute(sql, [as_json(list(ids))])
 
     def _instant(self, value: dt.datetime | None) -> Any:

@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...models.fields import from_db, to_text
 from ..columns import HOT, QUEUE, names
-from ..constrained import CANDIDATE_COLUMNS, Candidate, _levels, in_order
+from ..constrained import CANDIDATE_COLUMNS, Candidate, in_order, levels
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import chunks
 from .session import ROWS, SQLiteSession, as_json
@@ -120,7 +120,7 @@ class ClaimStatements(SQLiteSession):
         """Lease the first due rows; their rowids."""
         now = to_text(dt.datetime.now(dt.UTC))
         places: list[int] = []
-        for level in _levels(pairs, request):
+        for level in levels(pairs, request):
             need = request.limit - len(places)
             found = []
             for queue, priority in level:
