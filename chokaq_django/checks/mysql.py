@@ -21,8 +21,8 @@ PACKET_ROOM = 1_048_576
 
 _VARIABLES = (
     "binlog_format", "character_set_connection", "character_set_database", "default_storage_engine",
-    "innodb_flush_log_at_trx_commit", "log_bin", "max_allowed_packet", "sql_mode", "transaction_isolation",
-    "tx_isolation", "wsrep_on",
+    "group_replication_group_name", "innodb_flush_log_at_trx_commit", "log_bin", "max_allowed_packet", "sql_mode",
+    "transaction_isolation", "tx_isolation", "wsrep_on",
 )  # fmt: skip
 _CHARACTERS = re.compile(r" CHARACTER SET (\w+)(?: COLLATE (\w+))?$")
 
@@ -94,12 +94,14 @@ def _session(alias: str, server: str, value: Mapping[str, str], options: Options
             "configuration; or lower MAX_PAYLOAD_BYTES.",
             id="chokaq.E014",
         )
-    if value.get("innodb_flush_log_at_trx_commit") == "0":
-        yield may_lose(alias, "innodb_flush_log_at_trx_commit = 0", "Set it to 1.")
-    if value.get("wsrep_on") == "ON":
+    flush = value.get("innodb_flush_log_at_trx_commit", "1")
+    if flush != "1":
+        yield may_lose(alias, f"innodb_flush_log_at_trx_commit = {flush}", "Set it to 1.")
+    group = "replication group" if value.get("group_replication_group_name") else "Galera cluster"
+    if group == "replication group" or value.get("wsrep_on") == "ON":
         yield checks.Warning(
-            f"the job database {alias!r} is a node of a Galera cluster: a row that is locked on one node is free on "
-            "another, and the later commit fails as a deadlock.",
+            f"the job database {alias!r} is a node of a {group}: a row that is locked on one node is free "
+            "on another, and the later commit fails as a deadlock.",
             hint="Let all workers write to one and the same node.",
             id="chokaq.W010",
         )
