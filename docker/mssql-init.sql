@@ -1,5 +1,6 @@
 -- What SQL Server needs before "manage.py migrate": a database with row versioning, and a login that is not sa.
--- Run by sqlcmd, which puts the environment variable MSSQL_PASSWORD in; it may be run again at any time.
+-- Run by sqlcmd, which puts the environment variable MSSQL_PASSWORD in as it is: a quote in it must be doubled, as
+-- docker-compose.yml does. It may be run again at any time, with another password too.
 IF DB_ID(N'shop') IS NULL
     CREATE DATABASE shop;
 GO
@@ -9,6 +10,8 @@ IF EXISTS (SELECT 1 FROM sys.databases WHERE name = N'shop' AND is_read_committe
 GO
 IF SUSER_ID(N'shop') IS NULL
     CREATE LOGIN shop WITH PASSWORD = N'$(MSSQL_PASSWORD)', DEFAULT_DATABASE = shop;
+ELSE
+    ALTER LOGIN shop WITH PASSWORD = N'$(MSSQL_PASSWORD)';
 GO
 USE shop;
 GO

@@ -152,3 +152,17 @@ def test_the_script_that_makes_the_database_parses(version: str) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SET READ_COMMITTED_SNAPSHOT ON" in script
+
+
+@pytest.mark.parametrize("password", ["Plain-pass1", "It's-1-pass", "'; DROP LOGIN sa; --'Aa1", 'a"b$c`d\\1A'])
+def test_a_quote_in_the_password_ends_no_text_of_the_script(tmp_path: Path, password: str) -> None:
+    *shell, command = read("docker-compose.yml")["services"]["mssql-init"]["entrypoint"]
+    stub = tmp_path / "sqlcmd"
+    stub.write_text('#!/bin/sh\nprintf %s "$MSSQL_PASSWORD"\n')
+    stub.chmod(0o700)
+    command = command.replace("$$", "$").replace("/opt/mssql-tools18/bin/sqlcmd", str(stub))
+    done = subprocess.run([*shell, command], env={**os.environ, "MSSQL_PASSWORD": password}, capture_output=True,
+                          text=True, timeout=30)  # fmt: skip
+    assert done.stdout == password.replace("'", "''"), done.stderr
+    script = (ROOT / "docker/mssql-init.sql").read_text()
+    assert script.count("N'$(MSSQL_PASSWORD)'") == script.count("WITH PASSWORD") == 2, "for a new login and a known one"
