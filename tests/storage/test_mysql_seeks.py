@@ -111,3 +111,15 @@ def test_a_claim_whose_commit_never_came_does_not_cost_a_poll(own: Any, storage:
     given = Jobs(storage).one()
     assert ids(worker.take()) == [given]
     assert ids(own._unconfirmed) == []
+
+
+def test_what_is_new_is_asked_about_once(own: Any, sent: list[str], storage: Storage) -> None:
+    """A first look at many queues or priorities asks no question again with each name that it learns."""
+    filled(storage)
+    assert own.pending_queues() == QUEUES
+    assert sum(sql.count("SELECT") for sql in sent) < 2 * len(QUEUES)
+    sent.clear()
+    for priority in range(100):
+        storage.enqueue([new_job(queue="many", priority=priority)])
+    assert len(own._pairs(["many"])) == 100
+    assert sum(sql.count("SELECT") for sql in sent) < 100 * (2 + FRAME)

@@ -3,7 +3,7 @@
 Only MIN and MAX with constants in all columns before theirs are a seek on these servers; DISTINCT, GROUP BY and
 recursive queries read every waiting row. So what was found before is remembered, and one statement asks for each known
 priority when its first row is due, and for each gap between known priorities whether it holds another one. An answer is
-exact: when a gap does hold one, the statement is sent again with it.
+exact: when a gap does hold one, that one is asked about, and the rest of its gap.
 """
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
@@ -38,22 +38,25 @@ SELECTS = 100
 
 @dataclass(slots=True)
 class _Question:
-    """A seek: when the first row of a pair is due, or with no ``priority`` whether a gap of the queue holds another."""
+    """A seek: when the first row of a pair is due, or with no ``priority`` whether a gap of the queue, which ends
+    ``above`` a known one, holds another."""
 
     queue: str
     priority: int | None
     select: str
     params: list[Any]
+    above: int | None = None
 
 
 @dataclass(slots=True)
 class _Answer:
-    """``until``: as :class:`Look` has it; ``found``: new pairs; ``now``, ``took``: the server's clock and its work."""
+    """``until``: as :class:`Look` has it; ``found``: gaps and what they hold; ``now``, ``took``: the server's clock and
+    its work."""
 
     closed: set[str] = field(default_factory=set)
     until: dict[Pair, float] = field(default_factory=dict)
     empty: list[Pair] = field(default_factory=list)
-    found: list[Pair] = field(default_factory=list)
+    found: list[tuple[_Question, int]] = field(default_factory=list)
     now: dt.datetime = BEGINNING
     took: float = 0.0
 
@@ -89,20 +92,21 @@ class Seeks(MySQLSession):
         closed: set[str] = set()
         from_beginning, took = not self._floors.used, 0.0
         first: dict[Pair, dt.datetime] = {}
-        missing: Iterable[str] = dict.fromkeys(queues)
-        while missing:
-            found: dict[str, None] = {}
-            for part in chunks(self._questions(missing), SELECTS):
+        questions = self._questions(dict.fromkeys(queues))
+        while questions:
+            further: list[_Question] = []
+            for part in chunks(questions, SELECTS):
                 answer = self._ask(part)
                 took += answer.took
                 closed |= answer.closed
                 look.until |= answer.until
                 first |= dict.fromkeys(answer.empty, answer.now)
                 first |= {pair: floor(answer.now, seconds) for pair, seconds in answer.until.items()}
-                for queue, priority in answer.found:
-                    found[queue] = None
-                    self._learn(queue, priority)
-            missing = found
+                for gap, priority in answer.found:
+                    self._learn(gap.queue, priority)
+                    # What is new is asked about, and what else its gap holds: nothing is asked twice.
+                    further += [self._head(gap.queue, priority), self._gap(gap.queue, gap.above, priority)]
+            questions = further
         if from_beginning:
             self._floors.looked(took, first)
         self._forget(look, queues)
@@ -113,23 +117,28 @@ class Seeks(MySQLSession):
         """For each queue its known priorities and the gaps between them."""
         questions: list[_Question] = []
         for queue in queues:
-            above: int | None = None
-            for priority in [*self._priorities.get(queue, ()), None]:
-                gap = ""
-                bounds: list[Any] = [queue]
-                if priority is not None:
-                    gap += " AND priority > %s"
-                    bounds.append(priority)
-                if above is not None:
-                    gap += " AND priority < %s"
-                    bounds.append(above)
-                questions.append(_Question(queue, None, f"MAX(priority), NULL {_PENDING} AND queue = %s{gap}", bounds))
-                if priority is not None:
-                    pair = "queue = %s AND priority = %s AND run_at >= %s"
-                    params = [queue, priority, self._floors.of((queue, priority))]
-                    questions.append(_Question(queue, priority, f"{_UNTIL}, NULL {_PENDING} AND {pair}", params))
-                above = priority
+            below: int | None = None
+            for priority in self._priorities.get(queue, ()):
+                questions += [self._gap(queue, priority, below), self._head(queue, priority)]
+                below = priority
+            questions.append(self._gap(queue, None, below))
         return questions
+
+    def _gap(self, queue: str, above: int | None, below: int | None) -> _Question:
+        """The highest priority between these two."""
+        gap, bounds = "", list[Any]()
+        for sign, bound in ((">", above), ("<", below)):
+            if bound is not None:
+                gap += f" AND priority {sign} %s"
+                bounds.append(bound)
+        select = f"MAX(priority), NULL {_PENDING} AND queue = %s{gap}"
+        return _Question(queue, None, select, [queue, *bounds], above)
+
+    def _head(self, queue: str, priority: int) -> _Question:
+        """When the first row of this priority is due."""
+        pair = "queue = %s AND priority = %s AND run_at >= %s"
+        params = [queue, priority, self._floors.of((queue, priority))]
+        return _Question(queue, priority, f"{_UNTIL}, NULL {_PENDING} AND {pair}", params)
 
     def _ask(self, questions: Sequence[_Question]) -> _Answer:
         """One statement for all of them."""
@@ -148,7 +157,7 @@ class Seeks(MySQLSession):
                 else:
                     answer.until[pair] = number / 1_000_000
             elif number is not None:
-                answer.found.append((questions[slot].queue, int(number)))
+                answer.found.append((questions[slot], int(number)))
         return answer
 
     def _learn(self, queue: str, priority: int) -> None:
@@ -187,32 +196,42 @@ class Seeks(MySQLSession):
     def _pending_queues(self) -> tuple[list[str], float]:
         """The same with names: whether anything waits in each known queue, and what the gaps between them hold. Also
         the seconds that it took on the server."""
-        took = 0.0
-        while True:
-            known = self._names
-            questions: list[tuple[str, list[str]]] = []
-            below: str | None = None
-            for name in [*known, None]:
-                gap, bounds = "", list[str]()
-                if below is not None:
-                    gap += " AND queue > %s"
-                    bounds.append(below)
-                if name is not None:
-                    gap += " AND queue < %s"
-                    bounds.append(name)
-                questions.append((f"SELECT 1, MIN(queue) {_PENDING}{gap}", bounds))
-                if name is not None:
-                    questions.append((f"SELECT 0, MIN(queue) {_PENDING} AND queue = %s", [name]))
-                below = name
-            rows: list[Row] = []
-            for part in chunks(questions, SELECTS):
-                sql = " UNION ALL ".join([*(select for select, _ in part), f"SELECT {_CLOCK}, {_TOOK}"])
-                *answers, (_, micros) = self._query(sql, [value for _, bounds in part for value in bounds])
-                rows += answers
-                took += int(micros) / 1_000_000
-            present = [name for new, name in rows if name is not None and not new]
-            others = [name for new, name in rows if name is not None and new]
-            if not others:
-                self._names = present if len(known) > FORGET_AFTER else known
-                return present, took
+        known = self._names
+        questions: list[tuple[str, list[str]]] = []
+        gaps: list[tuple[str | None, str | None]] = []
+        for after, before in zip([None, *known], [*known, None], strict=True):
+            questions.append(_name_after(after, before, slot=len(gaps)))
+            gaps.append((after, before))
+            if before is not None:
+                questions.append((f"SELECT -1, MIN(queue) {_PENDING} AND queue = %s", [before]))
+        took, present, others = 0.0, list[str](), list[str]()
+        for part in chunks(questions, SELECTS):
+            sql = " UNION ALL ".join([*(select for select, _ in part), f"SELECT {_CLOCK}, {_TOOK}"])
+            *answers, (_, micros) = self._query(sql, [value for _, bounds in part for value in bounds])
+            took += int(micros) / 1_000_000
+            for slot, name in answers:
+                if name is None:
+                    continue
+                if slot < 0:
+                    present.append(name)
+                    continue
+                # A gap that holds a queue may hold more: from each to the next.
+                following: str | None = name
+                while following is not None:
+                    others.append(following)
+                    ((_, following),) = self._query(*_name_after(following, gaps[slot][1], slot=0))
+        if others:
             self._names = sorted([*known, *others])
+        elif len(known) > FORGET_AFTER:
+            self._names = sorted(present)
+        return sorted([*present, *others]), took
+
+
+def _name_after(after: str | None, before: str | None, *, slot: int) -> tuple[str, list[str]]:
+    """The query of the first queue between these two in which anything waits, and its parameters."""
+    gap, bounds = "", list[str]()
+    for sign, bound in ((">", after), ("<", before)):
+        if bound is not None:
+            gap += f" AND queue {sign} %s"
+            bounds.append(bound)
+    return f"SELECT {slot}, MIN(queue) {_PENDING}{gap}", bounds
