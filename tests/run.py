@@ -188,10 +188,11 @@ def main(arguments: list[str]) -> int:
 
     runs = {engine.name: Run(engine, arguments) for engine in engines if engine.url}
     with ThreadPoolExecutor(lanes()) as pool:
-        for one in runs.values():
-            pool.submit(one)
+        ends = [pool.submit(one) for one in runs.values()]
         for one in runs.values():
             one.show()
+    for end in ends:
+        end.result()  # raises what kept a run from being one, such as a pytest that cannot be started
 
     total: Counter[str] = Counter()
     results = []

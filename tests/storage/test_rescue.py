@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from chokaq_django.job.failures import FailureReason
-from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, LeaderLease, MetricBucket
-from chokaq_django.storage import ClaimedJob, OutcomeKind, Storage
+from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, LeaderLease, MetricBucket, PayloadVersion
+from chokaq_django.storage import ClaimedJob, JobEdit, OutcomeKind, Storage
 from chokaq_django.storage.contract import LiveRow, RescueAction
 
 from .invariants import assert_one_place
@@ -381,6 +383,19 @@ def test_trim_of_one_reason_and_of_all_but_some(jobs: Jobs, storage: Storage) ->
     assert storage.trim("dlq", 50, 100, but_reasons=kept) == 6
     assert left() == {FailureReason.CANCELLED}
     assert storage.trim("dlq", 50, 100, reason=int(FailureReason.MAX_RETRIES_EXCEEDED)) == 0
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="one writer at a time: no row is locked by itself")
+def test_trimming_does_not_wait_for_earlier_payloads_of_others(jobs: Jobs, storage: Storage, other: Any) -> None:
+    (mine, held) = jobs.dead(2)
+    assert storage.edit({mine: None, held: None}, "ada", JobEdit(payload="{}")).applied
+    jobs.shift(mine, JobDLQ, failed_at=-100)
+    with other._transaction():
+        other._execute("UPDATE chokaq_payload_version SET replaced_by = 'bob' WHERE job_id = %s", [held])
+        began = time.monotonic()
+        assert storage.trim("dlq", 50, 100) == 1
+        assert time.monotonic() - began < 5.0
+    assert set(PayloadVersion.objects.values_list("job_id", flat=True)) == {held}
 
 
 def test_trim_keeps_to_its_limit_over_all_reasons(jobs: Jobs, storage: Storage) -> None:
