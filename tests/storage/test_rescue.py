@@ -387,13 +387,15 @@ def test_trim_of_one_reason_and_of_all_but_some(jobs: Jobs, storage: Storage) ->
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="one writer at a time: no row is locked by itself")
 def test_trimming_does_not_wait_for_earlier_payloads_of_others(jobs: Jobs, storage: Storage, other: Any) -> None:
-    (mine, held) = jobs.dead(2)
-    assert storage.edit({mine: None, held: None}, "ada", JobEdit(payload="{}")).applied
+    *mine, held = jobs.dead(6)
+    assert storage.edit(dict.fromkeys([*mine, held]), "ada", JobEdit(payload="{}")).applied
     jobs.shift(mine, JobDLQ, failed_at=-100)
+    if connection.vendor == "mysql":  # a plan by the statistics of a small table reads all of it
+        other._query("ANALYZE TABLE chokaq_payload_version")
     with other._transaction():
         other._execute("UPDATE chokaq_payload_version SET replaced_by = 'bob' WHERE job_id = %s", [held])
         began = time.monotonic()
-        assert storage.trim("dlq", 50, 100) == 1
+        assert storage.trim("dlq", 50, 100) == 5
         assert time.monotonic() - began < 5.0
     assert set(PayloadVersion.objects.values_list("job_id", flat=True)) == {held}
 
