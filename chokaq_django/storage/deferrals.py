@@ -12,8 +12,8 @@ from .engine import Row, chunks
 
 LONGEST_SPREAD = 300.0
 """Seconds over which a long blocked head is spread, at most."""
-PAGE, PAGES = 1_000, 20
-"""Rows in one look for deferred ones, and such looks of one call. What they do not reach comes back by itself."""
+PAGE, LOOKED_AT = 1_000, 20_000
+"""Rows in one look for deferred ones, and in all looks of one call. What they do not reach comes back by itself."""
 
 
 class DeferralStatements(CircuitStatements):
@@ -35,13 +35,13 @@ class DeferralStatements(CircuitStatements):
 
     def advance(self, queues: Sequence[str], types: Collection[str], within: float, limit: int) -> int:
         moved = 0
-        left = PAGES
+        left = LOOKED_AT
         for pair in sorted(self._single(lambda: self._pairs(queues)), key=lambda pair: -pair[1]):
             after: Row | None = None
             while left > 0 and moved < limit:
-                left -= 1
                 size = PAGE if after else min(PAGE, limit - moved)
                 page = self._page(pair, sorted(types), within + LONGEST_SPREAD, after, size)
+                left -= len(page)
                 ids = [job_id for _, job_id, movable in page if movable][: limit - moved]
                 if ids:
                     moved += self._unit(lambda ids=ids: self._move_back(ids))  # type: ignore[misc]

@@ -323,13 +323,22 @@ def test_deferred_jobs_are_found_between_others_few_at_a_time(
 
 def test_advancing_ends_however_many_others_wait(jobs: Jobs, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deferrals, "PAGE", 4)
-    monkeypatch.setattr(deferrals, "PAGES", 3)
+    monkeypatch.setattr(deferrals, "LOOKED_AT", 12)
     jobs.add(10, type="other.v1", delay=30.0)
     waiting = deferred(jobs, 4, 60.0)
     JobHot.objects.filter(pk__in=waiting).update(run_at=storage.now() + dt.timedelta(seconds=60))
     assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 2, "twelve rows were looked at"
     assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 2, "the next look goes on behind those that are gone"
     assert storage.advance(["mail"], {TYPE}, 60.0, 100) == 0
+
+
+def test_jobs_of_many_queues_are_advanced(jobs: Jobs, storage: Storage) -> None:
+    queues = [f"q{number:02}" for number in range(30)]
+    for queue in queues:
+        jobs.add(1, queue=queue, type=TYPE)
+    while jobs.claim(10, queues=queues, blocked={TYPE: 60.0}).deferred:
+        pass
+    assert storage.advance(queues, {TYPE}, 60.0, 100) == len(queues)
 
 
 def test_eight_workers_advance_each_row_once(jobs: Jobs) -> None:

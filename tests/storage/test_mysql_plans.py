@@ -14,7 +14,7 @@ from django.db import connection
 
 from chokaq_django.storage import Claim, ClaimedJob, ClaimRequest, OutcomeKind, Storage, open_storage
 from chokaq_django.storage.columns import BASE_COLUMNS, DLQ_COLUMNS, names, select
-from chokaq_django.storage.deferrals import PAGE, PAGES
+from chokaq_django.storage.deferrals import LOOKED_AT
 
 from .support import WORKER, committed, new_job, outcome
 
@@ -221,7 +221,7 @@ def test_looking_for_deferred_jobs_between_many_that_are_not_is_bounded(ready: C
     watched = ready()
     watched.storage._look(QUEUES)
     reads = watched.reads(lambda storage: storage.advance(QUEUES, ["b.v1"], 30.0, 100))
-    assert reads <= SEEKS + CONTROL + 3 * PAGE * PAGES / 2
+    assert reads <= SEEKS + CONTROL + 3 * LOOKED_AT / 2
     assert max(sql.count("FOR UPDATE") for sql in watched.statements) == 0
 
 
