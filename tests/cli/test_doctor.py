@@ -25,6 +25,14 @@ OF_THE_SERVER = {"autovacuum_off", "connections_crowded", "polling", "old_transa
 """What the machine's own server may be like."""
 
 
+@pytest.fixture(autouse=True)
+def _only_types_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other modules of the suite register types, some on purpose without a handler, as soon as they are imported."""
+    types = registry.types
+    before = {job_type.key for job_type in types() if job_type.handler is None}
+    monkeypatch.setattr(registry, "types", lambda: [job_type for job_type in types() if job_type.key not in before])
+
+
 def ago(**span: float) -> dt.datetime:
     return timezone.now() - dt.timedelta(**span)
 
