@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(connection.vendor != "mysql", reason="drivers of MariaDB and MySQL"),
     pytest.mark.skipif(importlib.util.find_spec("pymysql") is None, reason="PyMySQL is not installed"),
+    pytest.mark.skipif("pymysql" in sys.modules, reason="this whole run is with PyMySQL"),
 ]
 
 FILES = [
