@@ -99,6 +99,8 @@ def _closed_below(connection: BaseDatabaseWrapper) -> bool:
     raw = connection.connection
     if raw is None:
         return False
+    if connection.vendor == "mysql":
+        return not getattr(raw, "open", True)
     if connection.vendor != "sqlite":
         return bool(getattr(raw, "closed", False))
     try:
