@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
-from django.db import connections, models, transaction
+from django.db import OperationalError, connections, models, transaction
 
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.job.ids import new_id
@@ -30,6 +30,8 @@ from chokaq_django.storage import (
     Storage,
     open_storage,
 )
+
+from ..helpers import wait_until
 
 T = TypeVar("T")
 
@@ -242,3 +244,15 @@ def together(count: int, work: Callable[[int, Storage], T], deadline: float = 60
         raise errors[0]
     assert len(answers) == count, f"{count - len(answers)} threads did not end within {deadline:g} s"
     return [answers[number] for number in range(count)]
+
+
+def keep_trying(act: Callable[[], T], deadline: float = 60.0) -> T:
+    """As a worker's loop does: what the storage gave up is tried again."""
+
+    def answer() -> list[T]:
+        try:
+            return [act()]
+        except OperationalError:
+            return []
+
+    return wait_until(answer, deadline, interval=0.01)[0]

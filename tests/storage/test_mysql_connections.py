@@ -21,7 +21,7 @@ from chokaq_django.storage.mysql import MySQLStorage, session
 
 from ..helpers import wait_until
 from .invariants import assert_one_place
-from .support import LOG, PROCESSING, WORKER, Jobs, committed, new_job, outcome, row
+from .support import LOG, PROCESSING, WORKER, Jobs, committed, keep_trying, new_job, outcome, row
 
 pytestmark = [committed, pytest.mark.skipif(connection.vendor != "mysql", reason="MariaDB's and MySQL's connections")]
 
@@ -115,17 +115,6 @@ def killer() -> Iterator[Callable[[], None]]:
     stop.set()
     thread.join()
     by.close()
-
-
-def keep_trying(act: Callable[[], Any], deadline: float = 60.0) -> Any:
-    """As a worker's loop does: what the storage gave up is tried again."""
-    end = time.monotonic() + deadline
-    while True:
-        try:
-            return act()
-        except OperationalError:
-            assert time.monotonic() < end
-            time.sleep(0.01)
 
 
 @pytest.mark.slow

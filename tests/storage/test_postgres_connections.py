@@ -16,7 +16,8 @@ from chokaq_django.storage import ClaimRequest, OutcomeKind, Storage, get_storag
 from chokaq_django.storage.listening import PostgresListener
 from chokaq_django.storage.postgres import PostgresStorage, session
 
-from .support import WORKER, Jobs, committed, new_job, outcome
+from ..helpers import wait_until
+from .support import WORKER, Jobs, committed, keep_trying, new_job, outcome
 
 pytestmark = [committed, pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's connections")]
 
@@ -41,17 +42,6 @@ def killer() -> Iterator[Callable[[], None]]:
     stop.set()
     thread.join()
     own.close()
-
-
-def keep_trying(act: Callable[[], Any], deadline: float = 60.0) -> Any:
-    """As a worker's loop does: what the storage gave up is tried again."""
-    end = time.monotonic() + deadline
-    while True:
-        try:
-            return act()
-        except OperationalError:
-            assert time.monotonic() < end
-            time.sleep(0.01)
 
 
 @pytest.mark.slow
@@ -157,9 +147,10 @@ def test_notices_come_at_commit_once_for_each_queue(other: Storage) -> None:
 
 def _heard(listener: PostgresListener, count: int) -> list[str]:
     heard: list[str] = []
-    end = time.monotonic() + 10
-    while len(heard) < count:
-        assert time.monotonic() < end, heard
-        heard += listener.drain()
-        time.sleep(0.005)
+
+    def enough() -> bool:
+        heard.extend(listener.drain())
+        return len(heard) >= count
+
+    wait_until(enough, 10, interval=0.005)
     return heard

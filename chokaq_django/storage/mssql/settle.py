@@ -22,6 +22,7 @@ from ..columns import ARCHIVE, ARCHIVE_COLUMNS, DLQ, DLQ_COLUMNS, HOT
 from ..contract import Applied, Outcome, OutcomeKind
 from ..engine import Row, chunks
 from ..moves import Burial
+from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, PERSON_LIMIT, TYPE_LIMIT, UNSTARTED
 from ..text import storable
 from .buckets import BUCKETS_ADDED, BUCKETS_GIVEN, MSSQLBuckets, buckets_json
 from .tsql import (
@@ -47,10 +48,6 @@ from .tsql import (
 logger = logging.getLogger("chokaq.storage")
 
 PENDING, FETCHED, PROCESSING = 0, 1, 2
-_UNSTARTED = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
-_DEAD = _UNSTARTED | {OutcomeKind.DEAD}
-_GIVES_ATTEMPT_BACK = frozenset({OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED})
-TYPE_LIMIT, PERSON_LIMIT = 255, 100
 AT_ONCE = 1_000
 
 TO_ARCHIVE, TO_DLQ, TO_PENDING = "archive", "dlq", "pending"
@@ -250,7 +247,7 @@ class MSSQLSettle(MSSQLBuckets):
 def _target(outcome: Outcome) -> str:
     if outcome.kind is OutcomeKind.SUCCEEDED:
         return TO_ARCHIVE
-    return TO_DLQ if outcome.kind in _DEAD else TO_PENDING
+    return TO_DLQ if outcome.kind in DEAD else TO_PENDING
 
 
 _Texts = tuple[str | None, ...]
@@ -260,7 +257,7 @@ _Row = tuple[tuple[Any, ...], _Texts]
 
 def _row(outcome: Outcome) -> _Row:
     target = _target(outcome)
-    expected = FETCHED if outcome.kind in _UNSTARTED else PROCESSING
+    expected = FETCHED if outcome.kind in UNSTARTED else PROCESSING
     lease = (outcome.id, outcome.claim_number, expected, target)
     log, by = storable(outcome.attempt_log), fit(outcome.modified_by, PERSON_LIMIT)
     if target == TO_ARCHIVE:
@@ -268,7 +265,7 @@ def _row(outcome: Outcome) -> _Row:
         return (*lease, *times, *(None,) * 8), (log, by, storable(outcome.result), None, None)
     if target == TO_DLQ:
         return (*lease, None, None, *_failure(outcome), 0, *(None,) * 5), (log, by, None, *_failure_texts(outcome))
-    back, snoozed = int(outcome.kind in _GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)
+    back, snoozed = int(outcome.kind in GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)
     return (*lease, *(None,) * 5, *span(max(0.0, outcome.delay)), back, snoozed), (log, by, None, None, None)
 
 

@@ -12,15 +12,11 @@ from ..buckets import NO_REASON, Tally, reason_of
 from ..columns import ARCHIVE, ARCHIVE_COLUMNS, DLQ, DLQ_COLUMNS, HOT, names, select
 from ..contract import Applied, Outcome, OutcomeKind
 from ..moves import Burial
+from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, PERSON_LIMIT, TYPE_LIMIT, UNSTARTED
 from ..text import storable
 from .leases import CANCEL_REQUEST, FETCHED, PENDING, PROCESSING, LeaseStatements
 from .session import MySQLSession, as_json
 from .tables import TEXT, outcomes
-
-_UNSTARTED = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
-_DEAD = _UNSTARTED | {OutcomeKind.DEAD}
-_GIVES_ATTEMPT_BACK = frozenset({OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED})
-_TYPE_LIMIT, _PERSON_LIMIT = 255, 100
 
 _HOT_ROW = f"STRAIGHT_JOIN {HOT} h FORCE INDEX (PRIMARY) ON h.id = j.id"
 _MODIFIED_BY = "COALESCE(j.modified_by, h.modified_by)"
@@ -67,20 +63,20 @@ class SettleStatements(LeaseStatements):
         cancelled: dict[str | None, list[str]] = defaultdict(list)
         for outcome in outcomes:
             row = rows.get(outcome.id)
-            expected = FETCHED if outcome.kind in _UNSTARTED else PROCESSING
+            expected = FETCHED if outcome.kind in UNSTARTED else PROCESSING
             if row is None or row[1] != outcome.claim_number or row[2] != expected:
                 rest.append(outcome)
                 continue
             del rows[outcome.id]
             applied.append(outcome)
-            by, log = storable(outcome.modified_by, _PERSON_LIMIT), storable(outcome.attempt_log)
+            by, log = storable(outcome.modified_by, PERSON_LIMIT), storable(outcome.attempt_log)
             if outcome.kind is OutcomeKind.SUCCEEDED:
                 result = storable(outcome.result)
                 archived.append([outcome.id, outcome.duration_ms, outcome.wait_ms, by, log, result])
-            elif outcome.kind in _DEAD:
+            elif outcome.kind in DEAD:
                 buried.append(_burial(outcome, reason_of(outcome), 0))
             else:
-                back, snoozed = outcome.kind in _GIVES_ATTEMPT_BACK, outcome.kind is OutcomeKind.SNOOZED
+                back, snoozed = outcome.kind in GIVES_ATTEMPT_BACK, outcome.kind is OutcomeKind.SNOOZED
                 pending.append([outcome.id, max(0.0, outcome.delay), int(back), int(snoozed), by, log])
                 if row[3]:
                     cancelled[row[4]].append(outcome.id)
@@ -144,8 +140,8 @@ class SettleStatements(LeaseStatements):
 def _burial(dead: Outcome | Burial, reason: int, crashes: int) -> list[Any]:
     """A row of the table of TO_DLQ."""
     return [
-        dead.id, int(reason), crashes, dead.fingerprint, storable(dead.error_type, _TYPE_LIMIT),
-        storable(dead.modified_by, _PERSON_LIMIT), storable(dead.attempt_log), storable(dead.error_details),
+        dead.id, int(reason), crashes, dead.fingerprint, storable(dead.error_type, TYPE_LIMIT),
+        storable(dead.modified_by, PERSON_LIMIT), storable(dead.attempt_log), storable(dead.error_details),
     ]  # fmt: skip
 
 

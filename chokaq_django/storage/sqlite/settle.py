@@ -14,14 +14,10 @@ from ..buckets import BUCKET_COLUMNS, NO_REASON, SUMS, BucketRow, Tally, reason_
 from ..columns import ARCHIVE, ARCHIVE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, names, select
 from ..contract import Applied, Outcome, OutcomeKind
 from ..moves import Burial
+from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, PERSON_LIMIT, TYPE_LIMIT, UNSTARTED
 from ..text import storable
 from .leases import CANCEL_REQUEST, FETCHED, PENDING, PROCESSING, LeaseStatements
 from .session import ROWS, SQLiteSession, as_json, later
-
-_UNSTARTED = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
-_DEAD = _UNSTARTED | {OutcomeKind.DEAD}
-_GIVES_ATTEMPT_BACK = frozenset({OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED})
-_TYPE_LIMIT, PERSON_LIMIT = 255, 100
 
 
 def _at(index: int) -> str:
@@ -75,7 +71,7 @@ class SettleStatements(LeaseStatements):
         cancelled: dict[str | None, list[str]] = defaultdict(list)
         for outcome in outcomes:
             row = rows.get(outcome.id)
-            expected = FETCHED if outcome.kind in _UNSTARTED else PROCESSING
+            expected = FETCHED if outcome.kind in UNSTARTED else PROCESSING
             if row is None or row[1] != outcome.claim_number or row[2] != expected:
                 rest.append(outcome)
                 continue
@@ -84,7 +80,7 @@ class SettleStatements(LeaseStatements):
             common = [row[0], storable(outcome.attempt_log), storable(outcome.modified_by, PERSON_LIMIT)]
             if outcome.kind is OutcomeKind.SUCCEEDED:
                 archived.append([*common, outcome.duration_ms, outcome.wait_ms, storable(outcome.result)])
-            elif outcome.kind in _DEAD:
+            elif outcome.kind in DEAD:
                 buried.append([*common, *_failure(outcome), 0])
             else:
                 pending.append([*common, *_return(outcome, now)])
@@ -151,13 +147,13 @@ class SettleStatements(LeaseStatements):
 
 def _failure(dead: Outcome | Burial) -> list[Any]:
     reason = dead.reason if isinstance(dead, Burial) else reason_of(dead)
-    return [int(reason), storable(dead.error_type, _TYPE_LIMIT), storable(dead.error_details), dead.fingerprint]
+    return [int(reason), storable(dead.error_type, TYPE_LIMIT), storable(dead.error_details), dead.fingerprint]
 
 
 def _return(outcome: Outcome, now: dt.datetime) -> list[Any]:
     """When to run again, attempts to take off, snoozes to count."""
     run_at = to_text(later(now, max(0.0, outcome.delay)))
-    return [run_at, int(outcome.kind in _GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)]
+    return [run_at, int(outcome.kind in GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)]
 
 
 def _trace(outcome: Outcome) -> tuple[Any, ...]:
