@@ -8,11 +8,11 @@ inserts it between the look and the insert. Whoever meets the key of an open tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
+from .. import keys
 from ..columns import ARCHIVE, DLQ, HOT, TRASH
-from ..contract import Enqueued, NewJob, StorageError
+from ..contract import Enqueued, NewJob
 from ..engine import chunks
 from .session import MSSQLSession
 from .tsql import (
@@ -33,8 +33,6 @@ from .tsql import (
     text_fields,
     text_of,
 )
-
-T = TypeVar("T")
 
 BULK_TEXT = 8_000_000
 """Characters of payload in one statement, unless one row has more."""
@@ -112,30 +110,9 @@ class MSSQLEnqueue(MSSQLSession):
     def enqueue(self, rows: Sequence[NewJob]) -> list[Enqueued]:
         if not rows:
             return []
-        plain = [row for row in rows if row.idempotency_key is None]
-        # Two calls that hold keys the other one waits for would deadlock: keys are always inserted in one order.
-        first: dict[str, NewJob] = {}
-        for row in rows:
-            if row.idempotency_key is not None:
-                first.setdefault(row.idempotency_key, row)
-        keyed = [first[key] for key in sorted(first)]
-        holders = self._again(lambda tried: self._insert_all(plain, keyed, tried), single=len(rows) == 1)
-        answer = []
-        for row in rows:
-            holder = row.id if row.idempotency_key is None else holders[row.idempotency_key]
-            answer.append(Enqueued(holder, created=holder == row.id))
-        return answer
-
-    def _again(self, work: Callable[[bool], T], *, single: bool) -> T:
-        """Run ``work(tried)``, in the caller's transaction or retried; ``tried``: an earlier try may have committed."""
-        tries = 0
-
-        def unit() -> T:
-            nonlocal tries
-            tries += 1
-            return work(tries > 1)
-
-        return self._single(unit) if single else self._unit(unit)
+        plain, keyed = keys.split(rows)
+        unit = keys.knowing_tries(lambda tried: self._insert_all(plain, keyed, tried))
+        return keys.answers(rows, self._single(unit) if len(rows) == 1 else self._unit(unit))
 
     def _insert_all(self, plain: Sequence[NewJob], keyed: Sequence[NewJob], tried: bool) -> dict[str, str]:
         """Insert all; key -> id of the job that holds it now."""
@@ -155,14 +132,12 @@ class MSSQLEnqueue(MSSQLSession):
             holders |= {str(row.idempotency_key): row.id for row in left if row.id in created}
             left = [row for row in left if row.id not in created]
             if left:
-                keys = as_json([row.idempotency_key for row in left])
-                holders |= dict(self._inside(HOLDERS, keys=keys)[0])
+                wanted = as_json([row.idempotency_key for row in left])
+                holders |= dict(self._inside(HOLDERS, keys=wanted)[0])
                 left = [row for row in left if row.idempotency_key not in holders]
             if not left:
                 return holders
-        raise StorageError(
-            f"the idempotency key {left[0].idempotency_key!r} is taken and freed too fast to say by whom"
-        )
+        raise keys.too_fast(left[0].idempotency_key)
 
     def _rows(self, rows: Sequence[NewJob]) -> dict[str, str]:
         """The parameters of the rows."""

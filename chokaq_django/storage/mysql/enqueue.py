@@ -11,20 +11,19 @@ of an old snapshot (REPEATABLE READ), it comes after the error and locks.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from django.db import IntegrityError
 
 from ...models.fields import to_text
+from .. import keys
 from ..columns import ARCHIVE, DLQ, HOT, TRASH, names
 from ..contract import Enqueued, NewJob, StorageError
 from ..engine import chunks
 from .errors import is_duplicate
 from .session import LAST_INSTANT, MySQLSession, as_json
 from .tables import TEXT, json_table
-
-T = TypeVar("T")
 
 BULK = 2_000
 """Rows of one statement, at most."""
@@ -103,36 +102,14 @@ class EnqueueStatements(MySQLSession):
             return []
         if len(rows) == 1:
             return [self._enqueue_one(rows[0])]
-        plain = [row for row in rows if row.idempotency_key is None]
-        # Two calls that hold keys the other one waits for would deadlock: keys are always inserted in one order.
-        first: dict[str, NewJob] = {}
-        for row in rows:
-            if row.idempotency_key is not None:
-                first.setdefault(row.idempotency_key, row)
-        keyed = [first[key] for key in sorted(first)]
-        holders = self._again(lambda tried: self._insert_all(plain, keyed, tried), self._unit)
-        answer = []
-        for row in rows:
-            holder = row.id if row.idempotency_key is None else holders[row.idempotency_key]
-            answer.append(Enqueued(holder, created=holder == row.id))
-        return answer
-
-    @staticmethod
-    def _again(work: Callable[[bool], T], run: Callable[[Callable[[], T]], T]) -> T:
-        """Run ``work(tried)``, in the caller's transaction or retried; ``tried``: an earlier try may have committed."""
-        tries = 0
-
-        def unit() -> T:
-            nonlocal tries
-            tries += 1
-            return work(tries > 1)
-
-        return run(unit)
+        plain, keyed = keys.split(rows)
+        holders = self._unit(keys.knowing_tries(lambda tried: self._insert_all(plain, keyed, tried)))
+        return keys.answers(rows, holders)
 
     # -- one ----------------------------------------------------------------------------------------------------------
 
     def _enqueue_one(self, row: NewJob) -> Enqueued:
-        holder = self._again(lambda tried: self._insert_one(row, tried), self._single)
+        holder = self._single(keys.knowing_tries(lambda tried: self._insert_one(row, tried)))
         return Enqueued(holder, created=holder == row.id)
 
     def _insert_one(self, row: NewJob, tried: bool) -> str:
@@ -156,7 +133,7 @@ class EnqueueStatements(MySQLSession):
                 look = True
             else:
                 return row.id
-        raise _too_fast(key)
+        raise keys.too_fast(key)
 
     def _looks_first(self) -> bool:
         """Whether to look for the holder before the INSERT: where a duplicate's lock would stay for long, and a look
@@ -211,7 +188,7 @@ class EnqueueStatements(MySQLSession):
                 look = True
             else:
                 return holders | {key: row.id for key, row in left.items()}
-        raise _too_fast(next(iter(left)))
+        raise keys.too_fast(next(iter(left)))
 
     def _insert_rows(self, rows: Sequence[NewJob]) -> None:
         for part in chunks(rows, BULK):
@@ -270,7 +247,3 @@ class EnqueueStatements(MySQLSession):
                 free.append(job_id)
                 taken.add(key)
         return free
-
-
-def _too_fast(key: str) -> StorageError:
-    return StorageError(f"the idempotency key {key!r} is taken and freed too fast to say by whom")
