@@ -7,12 +7,13 @@ VENV ?= .venv
 DJANGO ?= Django
 ARGS ?=
 
-.PHONY: help demo test lint ruff mypy djlint migrations clean
+.PHONY: help demo test lint ruff mypy djlint migrations messages clean
 
 help:
 	@echo "make demo   migrate a SQLite database, then run the shop, two workers and a sample load; Ctrl-C stops all"
 	@echo "make test   run the suite on SQLite and on every database server in reach"
 	@echo "make lint   formatter, linters, types, migrations"
+	@echo "make messages  bring the catalogues of translations up to date; ARGS=fr begins another language"
 	@echo "make clean  remove the environment and the demo's data"
 
 demo: $(VENV)/installed-demo
@@ -36,6 +37,9 @@ djlint: $(VENV)/installed-dev
 migrations: $(VENV)/installed-dev
 	$(VENV)/bin/python manage.py makemigrations --check --dry-run
 	$(VENV)/bin/python manage.py check --fail-level WARNING
+
+messages: $(VENV)/installed-dev
+	$(VENV)/bin/python -m tests.messages $(ARGS)
 
 # One environment; a stamp for each set of extras, so that a second run installs nothing.
 $(VENV)/bin/python:

@@ -26,6 +26,7 @@ from .job.envelope import (
 )
 from .job.ids import new_id
 from .job.registry import registry
+from .sentence import Sentence, shown
 from .storage import NewJob
 
 __all__ = ["Envelope", "Request", "chunks_of", "envelope_of", "row_of", "rows_of"]
@@ -90,9 +91,9 @@ def envelope_of(
 ) -> Envelope:
     """The arguments of ``enqueue`` checked; ``EnvelopeError`` with the name of the first bad one."""
     if delay is not None and run_at is not None:
-        raise EnvelopeError("run_at", "and delay exclude each other: give one of them")
+        raise EnvelopeError("run_at", Sentence("and delay exclude each other: give one of them"))
     if deadline is not None and deadline_after is not None:
-        raise EnvelopeError("deadline", "and deadline_after exclude each other: give one of them")
+        raise EnvelopeError("deadline", Sentence("and deadline_after exclude each other: give one of them"))
     return Envelope(
         None if queue is None else clean_queue(queue),
         None if priority is None else clean_priority(priority),
@@ -121,9 +122,16 @@ def _instant(value: dt.datetime, field: str) -> dt.datetime | None:
 
 def _attempts(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EnvelopeError("max_attempts", f"must be an integer, got {value!r}")
+        raise EnvelopeError("max_attempts", Sentence("must be an integer, got %(value)s", value=shown(value)))
     if not 1 <= value <= ATTEMPTS_LIMIT:
-        raise EnvelopeError("max_attempts", f"must be from 1 to {ATTEMPTS_LIMIT:,} (total executions), got {value:,}")
+        raise EnvelopeError(
+            "max_attempts",
+            Sentence(
+                "must be from 1 to %(attempts_limit)s (total executions), got %(value)s",
+                attempts_limit=ATTEMPTS_LIMIT,
+                value=value,
+            ),
+        )
     return int(value)
 
 

@@ -61,7 +61,7 @@ def notify(alias: str, queues: Collection[str] = ()) -> None:
                 listener()
         except Exception:  # noqa: BLE001 - whoever enqueued must not fail because somebody else's wake-up does
             log_event(
-                logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "wake-up of %r failed", listener, exc_info=True
+                logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "wake-up of %s failed", listener, exc_info=True
             )
     if channel_wake.usable(alias):
         channel_wake.tell(alias, queues)

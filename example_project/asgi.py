@@ -11,4 +11,8 @@ from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 
-application = ProtocolTypeRouter({"http": ASGIStaticFilesHandler(get_asgi_application())})
+http = get_asgi_application()  # first: the import below needs the apps
+
+from chokaq_django.deck.routing import deck_websocket  # noqa: E402
+
+application = ProtocolTypeRouter({"http": ASGIStaticFilesHandler(http), "websocket": deck_websocket()})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 # WAL lets readers and the writer work side by side. NORMAL: a commit survives the death of every process; only a power
 # cut can lose the last ones (use FULL where that matters).
@@ -23,6 +24,10 @@ ODBC_DRIVERS = ("ODBC Driver 18 for SQL Server", "ODBC Driver 17 for SQL Server"
 
 def database_from_url(url: str) -> dict[str, Any]:
     """The settings dictionary of ``url``. What the URL's query string says wins over the defaults set here."""
+    scheme = url.partition("://")[0]
+    if scheme not in environ.Env.DB_SCHEMES:
+        schemes = "sqlite, postgres, mysql or mssql"
+        raise ImproperlyConfigured(f"DATABASE_URL must begin with one of {schemes} and '://', not {scheme[:20]!r}.")
     database: dict[str, Any] = environ.Env.db_url_config(url)
     options: dict[str, Any] = database.setdefault("OPTIONS", {})
     engine = database["ENGINE"]

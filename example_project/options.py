@@ -1,8 +1,8 @@
 """``CHOKAQ`` from the environment: one variable for each option, ``CHOKAQ_<SECTION>_<NAME>``.
 
 Only what the environment names is set, so that the package's own defaults hold for the rest. Durations are seconds.
-``CHOKAQ_QUEUES`` is JSON: ``{"reports": {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 3600}}``, and so is
-``CHOKAQ_RETENTION_DLQ_BY_REASON``: ``{"Cancelled": 86400}``.
+``CHOKAQ_QUEUES`` is JSON: ``{"reports": {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 3600}}``, and so are
+the rules of retention, such as ``CHOKAQ_RETENTION_DLQ_BY_REASON``: ``{"Cancelled": 86400}``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
         },
         "RETENTION": {
             "ARCHIVE": optional(env.float),
+            "ARCHIVE_BY_QUEUE": env.json,
+            "ARCHIVE_BY_TYPE": env.json,
             "DLQ": optional(env.float),
+            "DLQ_BY_QUEUE": env.json,
+            "DLQ_BY_TYPE": env.json,
             "DLQ_BY_REASON": env.json,
             "TRASH": optional(env.float),
             "BUCKETS": optional(env.float),
@@ -91,6 +95,15 @@ def options_from_env(env: environ.Env) -> dict[str, Any]:
             "LAG_DEGRADED": env.float,
             "LAG_UNHEALTHY": env.float,
             "DEAD_PER_HOUR": optional(env.int),
+        },
+        "DECK": {
+            "LAG_WARNING": env.float,
+            "LAG_CRITICAL": env.float,
+            "TICK": env.float,
+            "BULK_CHUNK": env.int,
+            "CONFIRM_FROM": env.int,
+            "READ_DATABASE": optional(env.str),
+            "MASK_FIELDS": env.list,
         },
     }
     options: dict[str, Any] = {}

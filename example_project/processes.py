@@ -39,6 +39,17 @@ for number, grace in ((signal.SIGTERM, 10), (signal.SIGKILL, 0)):
 """
 
 
+# Becomes the program once the guard knows of it: killed between a start and a later word to the guard, the demo would
+# leave the program behind.
+ANNOUNCED = """
+import os, sys
+guard = int(sys.argv[1])
+os.write(guard, b"+%d\\n" % os.getpid())
+os.close(guard)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """One program to keep running. ``name`` stands before each of its lines. One that needs the others is stopped
@@ -50,12 +61,14 @@ class Program:
 
 
 class _Run:
-    """One life of a program, in a process group of its own; its lines go to ``say`` until it ends."""
+    """One life of a program, in a process group of its own that ``guard`` knows of; its lines go to ``say`` until it
+    ends."""
 
-    def __init__(self, program: Program, say: Callable[[str, str], None]) -> None:
+    def __init__(self, program: Program, say: Callable[[str, str], None], guard: IO[str]) -> None:
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            program.command,
+            [sys.executable, "-I", "-S", "-c", ANNOUNCED, str(guard.fileno()), *program.command],
+            pass_fds=[guard.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -118,8 +131,7 @@ class Supervisor:
                 self._say("demo", f"{program.name} ended with {code} once more")
                 return False
             self._say("demo", f"{program.name} ended with {code}, starting it again")
-        self._runs[program.name] = run = _Run(program, self._say)
-        guard.write(f"+{run.process.pid}\n")
+        self._runs[program.name] = _Run(program, self._say, guard)
         return True
 
     def _stop_all(self, guard: IO[str]) -> None:
@@ -157,8 +169,8 @@ class Supervisor:
 
 @contextlib.contextmanager
 def _guard() -> Iterator[IO[str]]:
-    """The pipe to a guard process: write ``+pgid`` and ``-pgid`` lines to it. A group still on its list when the pipe
-    closes is ended."""
+    """The pipe to a guard process: programs write ``+pgid`` lines to it, and we ``-pgid`` lines. A group still on its
+    list when the pipe closes is ended."""
     guard = subprocess.Popen(
         [sys.executable, "-c", GUARD], stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
     )

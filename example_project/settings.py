@@ -49,7 +49,7 @@ DEBUG = env.bool("DEBUG", False)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
-DATABASES = {"default": database_from_url(env.str("DATABASE_URL", f"sqlite:///{VAR_DIR}/demo.sqlite3"))}
+DATABASES = {"default": database_from_url(env.str("DATABASE_URL", "") or f"sqlite:///{VAR_DIR}/demo.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # The order matters twice: daphne's runserver must come before staticfiles', and our runworker before channels'.
@@ -68,7 +68,9 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "example_project.csp.ContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",  # the language of whoever looks
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -93,6 +95,8 @@ TEMPLATES = [
 ROOT_URLCONF = "example_project.urls"
 ASGI_APPLICATION = "example_project.asgi.application"
 STATIC_URL = "static/"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 USE_TZ = True
 TIME_ZONE = env.str("TIME_ZONE", "UTC")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import pytest
+import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -40,6 +42,15 @@ def wait_until(
         if time.monotonic() >= end:
             raise AssertionError(f"not within {deadline:g} s: {what or predicate}")
         time.sleep(interval)
+
+
+def bare_loggers(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """As in a program that has set up no logging; the logger ``chokaq``."""
+    ours = logging.getLogger("chokaq")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(ours, "handlers", [])
+    monkeypatch.setattr(ours, "level", ours.level)
+    return ours
 
 
 def database_url(alias: str = "default") -> str:
@@ -75,6 +86,20 @@ def kill_connection(victim: BaseDatabaseWrapper, by: BaseDatabaseWrapper) -> Non
         cursor.execute(end % int(number))  # SQL Server's KILL takes no parameter
 
 
+def keep_versions(connection: BaseDatabaseWrapper) -> None:
+    """Row versioning in the database that one is connected to: our documentation of SQL Server asks for it, and a new
+    database is without. Snapshots are the tests' own, which look at all tables in one moment (storage/invariants.py).
+    """
+    if connection.vendor != "microsoft":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@VERSION")
+        if not cursor.fetchone()[0].startswith("Microsoft"):
+            return  # whoever only speaks like SQL Server has versions of rows, and no settings for them
+        for setting in ("READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE", "ALLOW_SNAPSHOT_ISOLATION ON"):
+            cursor.execute(f"ALTER DATABASE CURRENT SET {setting}")
+
+
 def need_mssql_backend() -> None:
     """To be called at the top of a module that builds SQL Server's statements without a server: it skips the module
     where mssql-django cannot be loaded (pyodbc needs the system's libodbc2), and fails it in CI."""
@@ -87,23 +112,35 @@ def need_mssql_backend() -> None:
         pytest.skip(reason, allow_module_level=True)
 
 
-class WorkerProcess:
-    """One real ``manage.py runworker``, against the test database, in a process group of its own.
+def redis_url() -> str | None:
+    """The Redis for tests, at ``CHOKAQ_TEST_REDIS_URL`` or where one usually is; None if none answers, which fails in
+    CI."""
+    url = os.environ.get("CHOKAQ_TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
+    try:
+        redis.Redis.from_url(url, socket_connect_timeout=3).ping()
+    except redis.RedisError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"no Redis at CHOKAQ_TEST_REDIS_URL ({url}): {error}", pytrace=False)
+        return None
+    return url
 
-    ``arguments`` are the command's. ``options`` are sections of ``CHOKAQ`` laid over those of ``tests/settings.py``.
-    ``env`` is added to the environment. Its output goes to a file: read it with :attr:`output`.
+
+NO_REDIS = "no Redis answers at CHOKAQ_TEST_REDIS_URL (default: this machine's)"
+
+
+class ProjectProcess:
+    """A Python process of the project, against the test database, in a process group of its own.
+
+    ``arguments`` are Python's. ``options`` are sections of ``CHOKAQ`` laid over those of ``tests/settings.py``. ``env``
+    is added to the environment. Its output goes to a file: read it with :attr:`output`.
     """
 
     def __init__(
-        self,
-        *arguments: str,
-        options: Mapping[str, Any] | None = None,
-        env: Mapping[str, str] | None = None,
-        command: str = "runworker",
+        self, *arguments: str, options: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        self._log = tempfile.NamedTemporaryFile("w+", prefix="chokaq-worker-", suffix=".log")  # noqa: SIM115
+        self._log = tempfile.NamedTemporaryFile("w+", prefix="chokaq-process-", suffix=".log")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "manage.py"), command, *arguments],
+            [sys.executable, *arguments],
             cwd=ROOT,
             env={
                 **os.environ,
@@ -129,11 +166,11 @@ class WorkerProcess:
         return Path(self._log.name).read_text(errors="replace")
 
     def signal(self, number: int) -> None:
-        """Sends ``number`` to the command's own process, the supervisor, which passes on what concerns its children."""
+        """Sends ``number`` to the process itself; a supervisor passes on what concerns its children."""
         self.process.send_signal(number)
 
     def signal_group(self, number: int) -> None:
-        """Sends ``number`` to the supervisor and all its children at once, if any is left."""
+        """Sends ``number`` to the process and all its children at once, if any is left."""
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -149,7 +186,7 @@ class WorkerProcess:
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the worker still runs after {timeout:g} s:\n{self.output}") from None
+            raise AssertionError(f"the process still runs after {timeout:g} s:\n{self.output}") from None
 
     def stop(self, timeout: float = 30.0) -> int:
         """SIGTERM, then :meth:`wait`."""
@@ -170,3 +207,16 @@ class WorkerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class WorkerProcess(ProjectProcess):
+    """One real ``manage.py runworker``. ``arguments`` are the command's."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        options: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        command: str = "runworker",
+    ) -> None:
+        super().__init__(str(ROOT / "manage.py"), command, *arguments, options=options, env=env)

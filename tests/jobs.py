@@ -10,9 +10,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from chokaq_django import (
     CircuitPolicy,
@@ -26,9 +27,15 @@ from chokaq_django import (
     register,
 )
 
-from .ledger import gate_is_open, note, wait_at_gate
+from . import payloads as payloads
+from .ledger import VARIABLE, Ledger, gate_is_open, note, wait_at_gate
 
 TICK = 0.005
+
+
+def runs(ctx: JobContext, word: str) -> int:
+    """How often the job has said this."""
+    return Ledger(Path(os.environ[VARIABLE])).per_job(word)[ctx.id]
 
 
 def said(ctx: JobContext, word: str, name: str = "", **more: Any) -> None:
@@ -89,6 +96,17 @@ class ResultJob(Job, type="test.result"):
 
     def run(self, ctx: JobContext) -> object:
         return {"answer": 42, "text": "ü🎉"} if self.storable else {"answer": object()}
+
+
+class BulkyJob(Job, type="test.bulky"):
+    """Returns so many characters, which its row in the Archive has to hold."""
+
+    size: int
+    name: str = ""
+
+    def run(self, ctx: JobContext) -> str:
+        said(ctx, "ran", self.name)
+        return "x" * self.size
 
 
 class ContextJob(Job, type="test.context"):
@@ -153,8 +171,8 @@ class FailJob(Job, type="test.fail", circuit=False):
             raise TestError(f"{self.message} ({ctx.attempt})")
 
 
-class OldAgeJob(FailJob, type="test.old_age", max_attempts=100, backoff=Explicit([0.3]), max_age=1.0):
-    """Fails until it is too old for another attempt."""
+class OldAgeJob(FailJob, type="test.old_age", max_attempts=100, backoff=Explicit([0.05, 3_600]), max_age=86_400):
+    """Fails twice, and waits an hour for its third attempt."""
 
 
 class FatalJob(Job, type="test.fatal"):
@@ -533,6 +551,15 @@ class AtomicSlowJob(Job, type="test.atomic_slow", atomic=True, circuit=False, ti
         said(ctx, "leave")
 
 
+def lose_connection() -> None:
+    """The server ends this thread's connection."""
+    from .helpers import kill_connection
+
+    other = connection.copy()  # SQL Server lets nobody end his own
+    kill_connection(connection, by=other)
+    other.close()
+
+
 SESSION_CHANGES = {
     "sqlite": "PRAGMA query_only = ON",
     "postgresql": "SET default_transaction_read_only = on",
@@ -553,11 +580,7 @@ class BreakJob(Job, type="test.break", circuit=False):
         if self.how == "closed":
             connection.connection.close()
         elif self.how == "killed":
-            from .helpers import kill_connection
-
-            other = connection.copy()  # SQL Server lets nobody end his own
-            kill_connection(connection, by=other)
-            other.close()
+            lose_connection()
         elif self.how == "open transaction":
             transaction.atomic().__enter__()
             effect(ctx, "never committed")
@@ -574,6 +597,106 @@ class BreakJob(Job, type="test.break", circuit=False):
         elif self.how == "broken transaction":
             transaction.atomic().__enter__()
             transaction.set_rollback(True)
+
+
+class SessionJob(Job, type="test.session", circuit=False):
+    """Runs a statement, and returns the first value of its rows."""
+
+    sql: str
+
+    def run(self, ctx: JobContext) -> object:
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql)
+            return cursor.fetchall()[0][0] if cursor.description else None
+
+
+class AtomicKilledJob(Job, type="test.atomic_killed", atomic=True):
+    """Writes a row, then loses its database connection, in its first ``times`` runs; ``late``: as its last act."""
+
+    times: int
+    late: bool = False
+
+    def run(self, ctx: JobContext) -> None:
+        said(ctx, "ran")
+        effect(ctx, "killed")
+        if runs(ctx, "ran") <= self.times:
+            lose_connection()
+            if not self.late:
+                effect(ctx, "lost")
+
+
+class AtomicEndedJob(Job, type="test.atomic_ended", atomic=True, max_attempts=2):
+    """Writes a row, runs a statement that may end its transaction, or calls the driver's connection, and may write
+    another; the second attempt runs none."""
+
+    sql: str
+    before: bool = True
+    more: bool = True
+
+    def run(self, ctx: JobContext) -> None:
+        if self.before:
+            effect(ctx, "before")
+        if ctx.attempt == 1:
+            if self.sql.startswith("driver: "):
+                call, _, text = self.sql.removeprefix("driver: ").partition(" ")
+                getattr(connection.connection, call)(*([text] if text else []))
+            else:
+                with connection.cursor() as cursor:
+                    cursor.execute(self.sql)
+        if self.more or ctx.attempt > 1:
+            effect(ctx, "after")
+
+
+class AtomicVictimJob(Job, type="test.atomic_victim", atomic=True, max_attempts=2):
+    """Locks a row, at its gate a second one, and goes on without that when the database does not let it."""
+
+    first: int
+    second: int
+    gate: str
+
+    def run(self, ctx: JobContext) -> None:
+        from .models import Effect
+
+        effect(ctx, "before")
+        Effect.objects.select_for_update().get(pk=self.first)
+        said(ctx, "locked")
+        wait_at_gate(self.gate)
+        try:
+            Effect.objects.select_for_update().get(pk=self.second)
+        except OperationalError:
+            said(ctx, "went on")
+        effect(ctx, "after")
+
+
+class AtomicLargeJob(Job, type="test.atomic_large", atomic=True, max_attempts=1):
+    """Writes a row, and has a result of so many bytes."""
+
+    size: int
+
+    def run(self, ctx: JobContext) -> str:
+        effect(ctx, "large")
+        return "x" * self.size
+
+
+IMPATIENCE = {
+    "postgresql": "SET LOCAL lock_timeout = '10ms'",
+    "mysql": "SET SESSION innodb_lock_wait_timeout = 1",
+    "microsoft": "SET LOCK_TIMEOUT 10",
+}
+"""Statements after which a lock that another has is not waited for, or not for long."""
+
+
+class AtomicLockJob(Job, type="test.atomic_lock", atomic=True):
+    """Locks the row of that name, and waits for it no longer than it must."""
+
+    name: str
+
+    def run(self, ctx: JobContext) -> None:
+        from .models import Effect
+
+        with connection.cursor() as cursor:
+            cursor.execute(IMPATIENCE[connection.vendor])
+        Effect.objects.select_for_update().get(name=self.name)
 
 
 # -- registered in other ways ------------------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +34,25 @@ class Entry:
     more: dict[str, Any]
 
 
+_own: ContextVar[str] = ContextVar("ledger")
+
+
+def _path() -> str:
+    """Where the calling job writes: what the variable said when its thread, or its task, first asked. A handler that
+    outlives its test in a thread must neither write into the next test's file nor go by its gates."""
+    if threading.current_thread() is threading.main_thread():
+        return os.environ[VARIABLE]
+    path = _own.get("")
+    if not path:
+        _own.set(path := os.environ[VARIABLE])
+    return path
+
+
 def note(word: str, *, job: str = "", name: str = "", attempt: int = 0, **more: Any) -> None:
     """Append one line. A single write to a file opened for appending: whole lines, in the order in which they happened,
     also after kill -9 of the writer."""
     line = json.dumps([word, job, name, attempt, os.getpid(), time.monotonic(), more]) + "\n"
-    file = os.open(os.environ[VARIABLE], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, line.encode())
     finally:
@@ -44,7 +60,7 @@ def note(word: str, *, job: str = "", name: str = "", attempt: int = 0, **more: 
 
 
 def gate_is_open(name: str) -> bool:
-    return os.path.exists(f"{os.environ[VARIABLE]}.{name}")
+    return os.path.exists(f"{_path()}.{name}")
 
 
 def wait_at_gate(name: str, told_to_stop: Callable[[], bool] = lambda: False, longest: float = 60.0) -> bool:

@@ -8,8 +8,11 @@
   names one. It says which engines run and why another does not.
 * ``CHOKAQ_TEST_ENGINES=sqlite,postgresql,mariadb,mssql`` chooses; an engine that is named there but not in reach is a
   failure, and so is one whose variable is set.
-* Two engines run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
-  come one after the other.
+* Tests that show the same on every engine (marked ``any_engine``) run on the first one only, and on none when
+  ``CHOKAQ_TEST_ANY_ENGINE=elsewhere`` says that another run has them.
+* All engines run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
+  come one after the other. Each begins with another folder: tests that wait and tests that compute lie in folders of
+  their own, and share the processors so.
 
 Django makes the database that the tests use, ``test_`` before the name in the URL, and drops it afterwards: the user
 needs the right to create databases. A URL's query string becomes Django's ``OPTIONS``, percent-encoded::
@@ -124,8 +127,9 @@ VARIABLES = {
 class Run:
     """pytest on one engine, in a thread of its own; ``lines`` ends with None."""
 
-    def __init__(self, engine: Engine, arguments: list[str]) -> None:
-        self.engine, self._arguments = engine, arguments
+    def __init__(self, engine: Engine, arguments: list[str], *, is_first: bool) -> None:
+        """``arguments``: of pytest, with what to run."""
+        self.engine, self._arguments, self._is_first = engine, arguments, is_first
         self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.code, self.counts = 1, Counter[str]()
 
@@ -139,7 +143,12 @@ class Run:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "--create-db", *self._arguments],
             cwd=ROOT,
-            env={**os.environ, "DATABASE_URL": self.engine.url or "", "PYTHONUNBUFFERED": "1"},
+            env={
+                **os.environ,
+                "DATABASE_URL": self.engine.url or "",
+                **({} if self._is_first else {"CHOKAQ_TEST_ANY_ENGINE": "elsewhere"}),
+                "PYTHONUNBUFFERED": "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -165,9 +174,22 @@ class Run:
             print(line, end="", flush=True)
 
 
+def names_tests(argument: str) -> bool:
+    """Whether an argument of pytest says which tests to run."""
+    return not argument.startswith("-") and (ROOT / argument.split("::")[0]).exists()
+
+
+def places(turn: int, turns: int) -> list[str]:
+    """Everything that holds tests, in an order that begins so far on: the ``turn``-th of ``turns``."""
+    tests = ROOT / "tests"
+    found = sorted({f"tests/{path.relative_to(tests).parts[0]}" for path in tests.rglob("test_*.py")})
+    first = len(found) * turn // turns
+    return found[first:] + found[:first]
+
+
 def lanes() -> int:
-    """How many engines run at the same time. The suite waits about half of its time, for events and for disks."""
-    return int(os.environ.get("CHOKAQ_TEST_LANES") or min(2, os.cpu_count() or 1))
+    """How many engines run at the same time. The suite waits more than half of its time, for events and for disks."""
+    return int(os.environ.get("CHOKAQ_TEST_LANES") or (1 if (os.cpu_count() or 1) < 2 else 3))
 
 
 def main(arguments: list[str]) -> int:
@@ -186,7 +208,12 @@ def main(arguments: list[str]) -> int:
     for engine in engines:
         print(f"  {engine.name:<11} {'runs' if engine.url else 'left out: ' + engine.missing}")
 
-    runs = {engine.name: Run(engine, arguments) for engine in engines if engine.url}
+    found = [engine for engine in engines if engine.url]
+    named = any(map(names_tests, arguments))
+    runs = {}
+    for turn, engine in enumerate(found):
+        where = [] if named else places(turn, len(found))
+        runs[engine.name] = Run(engine, [*arguments, *where], is_first=turn == 0)
     with ThreadPoolExecutor(lanes()) as pool:
         # SQLite's is the shortest: begun last, it fills the lane that is free first.
         ordered = sorted(runs.values(), key=lambda one: one.engine.name == "sqlite")

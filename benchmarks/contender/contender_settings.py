@@ -1,4 +1,4 @@
-"""Settings of the contender: the database by BENCH_DB, everything else at its default."""
+"""Settings of the contender: the database by BENCH_DB, async jobs at once by BENCH_AT_ONCE, the rest at its default."""
 
 import os
 
@@ -9,6 +9,7 @@ DEBUG = False
 USE_TZ = True
 INSTALLED_APPS = ["bench_jobs", "chokaq_django"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+CHOKAQ = {"WORKER": {"ASYNC_CONCURRENCY": int(os.environ.get("BENCH_AT_ONCE", "100"))}}
 if os.environ.get("BENCH_DB") == "sqlite":
     DATABASES = {
         "default": {

@@ -20,8 +20,8 @@ VARIANTS = {
         "no_latency": True,
     },
     "pg-async": {
-        "settings": "one process, async handlers, up to 100", "env": {**_PG, "BENCH_ASYNC": "1"}, "enqueue_key": "pg",
-        "scale": 4, "no_latency": True,
+        "settings": "one process, async handlers, up to 100 (io: 50)", "env": {**_PG, "BENCH_ASYNC": "1"},
+        "enqueue_key": "pg", "scale": 4, "no_latency": True,
     },
     "sqlite-threads": {
         "settings": "one process, 10 threads (io: 50), WAL FULL", "env": _LITE, "enqueue_key": "sqlite", "scale": 4,
@@ -116,4 +116,6 @@ def worker(mode, variant):
         "--verbosity", "0",
     ]  # fmt: skip
     env = {"DJANGO_SETTINGS_MODULE": "contender_settings", "PYTHONPATH": f"{settings_env.HERE}:{HERE}"}
+    if mode == "io":
+        env["BENCH_AT_ONCE"] = str(50 // processes)
     return [(command, env)]

@@ -104,6 +104,26 @@ def check_listen_database(app_configs: object, **kwargs: Any) -> list[CheckMessa
     return []
 
 
+def check_read_database(app_configs: object, **kwargs: Any) -> list[CheckMessage]:
+    """READ_DATABASE must be an alias, and a replica of the job database: on the same engine at least."""
+    options = valid_options()
+    if options is None or options.deck.read_database is None:
+        return []
+    alias = options.deck.read_database
+    if alias not in settings.DATABASES:
+        return [_unknown_alias("DECK']['READ_DATABASE", alias, "chokaq.E017")]
+    if options.database in settings.DATABASES and vendor_of(alias) != vendor_of(options.database):
+        return [
+            checks.Error(
+                f"CHOKAQ['DECK']['READ_DATABASE'] is {alias!r}, on another engine than the job database: "
+                "it cannot be its replica.",
+                hint="Name a replica of the job database, or remove READ_DATABASE.",
+                id="chokaq.E017",
+            )
+        ]
+    return []
+
+
 def _engine(vendor: str) -> Any:
     """The module of one engine; the others' are not loaded."""
     return importlib.import_module(_MODULES[vendor], __package__)

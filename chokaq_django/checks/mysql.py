@@ -173,7 +173,7 @@ def _columns(connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
         field = fields.get((table, column))
         if charset is None or field is None:
             continue
-        wanted = str(field.db_type(connection))
+        wanted = str(field.db_parameters(connection)["type"])
         said = _CHARACTERS.search(wanted)
         wanted_charset, wanted_collation = (said[1], said[2]) if said else (CHARSET, None)
         remedy = (

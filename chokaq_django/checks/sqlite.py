@@ -15,6 +15,11 @@ from ..conf import Options
 from ..storage.sqlite.session import FLOOR
 from .findings import may_lose, too_old
 
+IN_MEMORY = (
+    "Give it a file as NAME; the one that tests use instead has a name of its own: "
+    '"TEST": {"NAME": BASE_DIR / "test.sqlite3"}.'
+)
+"""What to do about a database in memory."""
 LEAST_WAIT = 5  # seconds; the driver's own default
 
 
@@ -26,10 +31,10 @@ def settings_findings(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMe
         )
         return
     name = str(config.get("NAME") or "")
-    if _in_memory(name):
+    if in_memory(name):
         yield checks.Warning(
             f"the job database {alias!r} is SQLite in memory: a worker process cannot see its jobs.",
-            hint="Give it a file as NAME.",
+            hint=IN_MEMORY,
             id="chokaq.W001",
         )
         return
@@ -53,7 +58,7 @@ def settings_findings(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMe
 
 def server_findings(connection: BaseDatabaseWrapper, options: Options) -> Iterator[CheckMessage]:
     """What this process's connections and the file itself are set to."""
-    if _in_memory(str(connection.settings_dict["NAME"])):
+    if in_memory(str(connection.settings_dict["NAME"])):
         return
     with connection.cursor() as cursor:
 
@@ -80,5 +85,6 @@ def server_findings(connection: BaseDatabaseWrapper, options: Options) -> Iterat
         )
 
 
-def _in_memory(name: str) -> bool:
+def in_memory(name: str) -> bool:
+    """Whether this NAME is of a database that no other process has."""
     return name == ":memory:" or "mode=memory" in name or name.startswith("file::memory:")

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from .acts import CANCEL, PURGE, RESTORE, RESURRECT
+from .acts import CANCEL, EDIT, PURGE, REMOVE, RESTORE, RESURRECT, RUN_AGAIN
 from .audit import AUDIT
 from .bench import BENCH
+from .bulk import BULK
 from .circuits import CIRCUITS
 from .dlq import DLQ
 from .doctor import DOCTOR
+from .failures import FAILURES
 from .health import HEALTH
-from .jobs import JOB, JOBS
-from .queues import PAUSE, QUEUES, RESUME
+from .job import JOB
+from .jobs import JOBS
+from .queues import PAUSE, QUEUE, QUEUES, RESUME
+from .settings import SETTINGS
 from .status import STATUS
+from .token import TOKEN
 from .workers import WORKERS
 
-__all__ = ["SUBCOMMANDS"]
+__all__ = ["PARTS", "SUBCOMMANDS"]
 
-SUBCOMMANDS = (
-    STATUS,
-    HEALTH,
-    QUEUES,
-    WORKERS,
-    JOBS,
-    JOB,
-    DLQ,
-    RESURRECT,
-    CANCEL,
-    PURGE,
-    RESTORE,
-    PAUSE,
-    RESUME,
-    CIRCUITS,
-    AUDIT,
-    DOCTOR,
-    BENCH,
-)
-"""In the order of the help."""
+PARTS = {
+    "See": (STATUS, HEALTH, QUEUES, WORKERS, JOBS, JOB, DLQ, FAILURES, CIRCUITS, AUDIT),
+    "Act on jobs": (RESURRECT, RUN_AGAIN, EDIT, CANCEL, REMOVE, PURGE, RESTORE, BULK),
+    "Act on what runs them": (PAUSE, RESUME, QUEUE, SETTINGS, TOKEN),
+    "Examine": (DOCTOR, BENCH),
+}
+"""The help, part by part."""
+SUBCOMMANDS = tuple(subcommand for part in PARTS.values() for subcommand in part)

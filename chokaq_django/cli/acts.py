@@ -1,218 +1,119 @@
-"""``chokaq cancel``, ``resurrect``, ``purge`` and ``restore``: on ids, or on everything that a filter finds."""
+"""``chokaq cancel``, ``resurrect``, ``remove``, ``purge``, ``restore``, ``run-again`` and ``edit``: on ids, or on
+everything that a filter finds."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import control
-from ..control.acts import CHUNK, clean_id
-from ..control.view import Location
-from ..job.codec import decode
-from ..job.envelope import clean_priority
+from ..control.payloads import fitting
+from ..job.envelope import clean_priority, clean_queue
 from ..job.failures import PayloadError
-from ..job.registry import registry
-from ..reading.selection import JobFilter, Preview, preview
-from ..storage import BulkResult
-from .arguments import act_arguments, actor, filter_arguments, filter_of, positive
-from .console import FINDINGS, OK, usage
-from .interrupts import patient_interrupts
+from ..models import JobStatus
+from ..reading.job import Location
+from .acting import EXITS, FROZEN, Act, act, act_on_jobs_arguments
+from .background import is_wanted
+from .chosen import Chosen
+from .console import usage
+from .patches import patch_arguments, patch_of
 from .subcommand import Call, Subcommand
-from .table import Column
-from .text import age, instant, one_line
+from .text import one_line
 
-__all__ = ["CANCEL", "PURGE", "RESTORE", "RESURRECT"]
-
-CONFIRM_FROM = 25
-"""Jobs from which a person is asked, or --yes is wanted."""
-SHOWN = 10
-Verb = Callable[[Sequence[str]], BulkResult]
-
-
-# -- which jobs --------------------------------------------------------------------------------------------------------
-
-
-def _select(call: Call, default: str, places: tuple[str, ...]) -> tuple[Preview, JobFilter | None]:
-    """The frozen set of ids, and the filter it came from."""
-    options = call.options
-    ids = _ids(options["ids"])
-    now = call.now()
-    wanted = filter_of(options, now, default, places)
-    if ids:
-        if not wanted.is_everything or options.get("status") or options["all"]:
-            usage("Name ids or a filter, not both.")
-        bad = [text for text in ids if clean_id(text) is None]
-        if bad:
-            usage(f"{one_line(bad[0], 60)!r} is no job id: those have 26 letters and digits, as in `chokaq jobs`.")
-        return Preview(list(dict.fromkeys(str(clean_id(text)) for text in ids)), Counter()), None
-    if wanted.is_everything and not options.get("status") and not options["all"]:
-        usage("Which jobs? Name ids, or a filter such as --queue mail; --all for every one. Try it with --dry-run.")
-    return preview(wanted, call.alias, now, options["limit"]), wanted
-
-
-def _ids(given: Sequence[str]) -> list[str]:
-    """The ids of the command line; ``-`` stands for those on standard input."""
-    ids: list[str] = []
-    for text in given:
-        ids += sys.stdin.read().split() if text == "-" else [text]
-    if given and not ids:
-        usage("Standard input holds no id.")
-    return ids
-
-
-def _show_selection(call: Call, found: Preview, word: str) -> None:
-    console = call.console
-    console.line(f"{len(found.ids):,} {'job' if len(found.ids) == 1 else 'jobs'} to {word}.", "head")
-    if found.kinds:
-        kinds = found.kinds.most_common(SHOWN)
-        columns = (Column("JOBS", right=True), Column("QUEUE", flexible=True), Column("TYPE", flexible=True))
-        console.table(columns, [(f"{count:,}", queue, type_key) for (queue, type_key), count in kinds])
-        if len(found.kinds) > SHOWN:
-            console.line(f"... and {len(found.kinds) - SHOWN:,} more kinds.")
-        if found.oldest is not None:
-            console.line(f"The oldest is from {age(found.oldest, call.now())}.")
-    elif len(found.ids) <= SHOWN:
-        for job_id in found.ids:
-            job = control.get(job_id)
-            what = f"{job.type}, queue {job.queue}" if job is not None else "there is no such job"
-            console.line(f"  {job_id}  {one_line(what)}")
-
-
-# -- the act -----------------------------------------------------------------------------------------------------------
-
-
-def _act(call: Call, found: Preview, wanted: JobFilter | None, verb: Verb, word: str) -> int:
-    """Preview, question, then the verb chunk by chunk."""
-    options, console, ids = call.options, call.console, found.ids
-    document: dict[str, Any] = {
-        "by": actor(options),
-        "filter": wanted.sentence() if wanted is not None else None,
-        "selected": len(ids),
-        "dry_run": options["dry_run"],
-    }
-    if not ids:
-        console.document({**document, "applied": 0, "requested": 0, "refused": 0, "refusals": []})
-        console.line(f"No job matches ({one_line(wanted.sentence(), 200) if wanted else 'no ids'}).", "warn")
-        return FINDINGS
-    if options["dry_run"]:
-        kinds = [{"queue": queue, "type": key, "count": count} for (queue, key), count in found.kinds.most_common()]
-        console.document({**document, "kinds": kinds, "oldest": instant(found.oldest), "ids": ids[:CHUNK]})
-        _show_selection(call, found, word)
-        console.line("Nothing was changed: this was a dry run.", "good")
-        return OK
-    if (wanted is not None or len(ids) >= CONFIRM_FROM) and not options["yes"]:
-        _ask(call, found, word)
-    answer, stopped = _work(call, ids, verb, word)
-    document |= {"applied": len(answer.applied), "requested": len(answer.requested), "refused": len(answer.refused)}
-    refusals = [{"id": each.id, "reason": each.reason} for each in answer.refused[:CHUNK]]
-    console.document({**document, "refusals": refusals, "interrupted": stopped})
-    _tell(call, answer, word, len(ids), stopped)
-    return OK if (answer.applied or answer.requested) and not answer.refused and not stopped else FINDINGS
-
-
-def _ask(call: Call, found: Preview, word: str) -> None:
-    if not call.console.is_interactive:
-        usage(f"This would {word} {len(found.ids):,} jobs: say --yes to do it, or --dry-run to see which.")
-    _show_selection(call, found, word)
-    if not call.console.confirm(f"{word.capitalize()} them?"):
-        usage("Nothing was changed.")
-
-
-def _work(call: Call, ids: Sequence[str], verb: Verb, word: str) -> tuple[BulkResult, bool]:
-    """The verb on every chunk; Ctrl-C ends it after the chunk that is written."""
-    answer = BulkResult()
-    progress = call.console.progress(len(ids), word)
-    try:
-        with patient_interrupts() as interrupts:
-            for start in range(0, len(ids), CHUNK):
-                if interrupts.asked:
-                    return answer, True
-                part = verb(ids[start : start + CHUNK])
-                answer.applied += part.applied
-                answer.requested += part.requested
-                answer.refused += part.refused
-                progress.show(min(start + CHUNK, len(ids)))
-    finally:
-        progress.close()
-    return answer, False
-
-
-def _tell(call: Call, answer: BulkResult, word: str, selected: int, stopped: bool) -> None:
-    console = call.console
-    past = {"cancel": "cancelled"}.get(word, f"{word.removesuffix('e')}ed")
-    if answer.applied:
-        console.line(f"{len(answer.applied):,} {past}.", "good")
-    if answer.requested:
-        console.line(f"{len(answer.requested):,} running: their workers were asked to stop them.", "good")
-    if answer.refused:
-        console.line(f"{len(answer.refused):,} not {past}:", "warn")
-        for conflict in answer.refused[:SHOWN]:
-            console.paragraph(conflict.reason, indent="  ", mark=f"{one_line(conflict.id)}  ")
-        if len(answer.refused) > SHOWN:
-            console.line(f"  ... and {len(answer.refused) - SHOWN:,} more: --json names them.")
-    if stopped:
-        done = len(answer.applied) + len(answer.requested) + len(answer.refused)
-        console.line(f"Interrupted: {selected - done:,} were not touched.", "warn")
-
-
-# -- cancel ------------------------------------------------------------------------------------------------------------
+__all__ = ["CANCEL", "EDIT", "PURGE", "REMOVE", "RESTORE", "RESURRECT", "RUN_AGAIN"]
 
 
 def _cancel(call: Call) -> int:
-    found, wanted = _select(call, "active", ("hot",))
-    verb = partial(control.cancel, by=actor(call.options), reason=call.options["reason"])
-    return _act(call, found, wanted, verb, "cancel")
+    return act(call, Act("cancel", "cancelled", "active", ("hot",), control.cancel, control.bulk_cancel))
 
 
 # -- the Trash ---------------------------------------------------------------------------------------------------------
 
 
+def _remove(call: Call) -> int:
+    return act(call, Act("remove", "removed", "active", ("hot",), control.remove, control.bulk_remove))
+
+
 def _purge(call: Call) -> int:
-    found, wanted = _select(call, "dead", ("dlq", "archive"))
-    verb = partial(control.purge, by=actor(call.options), reason=call.options["reason"])
-    return _act(call, found, wanted, verb, "purge")
+    return act(call, Act("purge", "purged", "dead", ("dlq", "archive"), control.purge, control.bulk_purge))
 
 
 def _restore(call: Call) -> int:
-    found, wanted = _select(call, "purged", ("trash",))
-    verb = partial(
-        control.restore,
-        by=actor(call.options),
-        reason=call.options["reason"],
-        on_key_conflict="drop" if call.options["drop_key"] else "skip",
-    )
-    return _act(call, found, wanted, verb, "restore")
+    return act(call, Act("restore", "restored", "purged", ("trash",), control.restore, named=_key_conflict(call)))
 
 
-# -- resurrect ---------------------------------------------------------------------------------------------------------
+def _key_conflict(call: Call) -> dict[str, Any]:
+    return {"on_key_conflict": "drop" if call.options["drop_key"] else "skip"}
+
+
+# -- back to work ------------------------------------------------------------------------------------------------------
 
 
 def _resurrect(call: Call) -> int:
+    edits = _edits(call)
+    if is_wanted(call.options):
+        if edits.keys() - {"priority"}:
+            usage("In the background, jobs are brought back as they are: without --payload and --set-tags.")
+        what = Act("resurrect", "resurrected", "dead", ("dlq",), control.resurrect, control.bulk_resurrect,
+                   named=edits | _key_conflict(call))  # fmt: skip
+        return act(call, what)
+    what = Act("resurrect", "resurrected", "dead", ("dlq",), control.resurrect, named=edits | _key_conflict(call))
+    return act(call, what, partial(_check_payload, call, edits.get("payload"), None, (Location.DLQ,)))
+
+
+def _run_again(call: Call) -> int:
+    what = Act("run again", "enqueued again", "succeeded", ("archive",), control.run_again, named=_key_conflict(call))
+    return act(call, what)
+
+
+# -- edits -------------------------------------------------------------------------------------------------------------
+
+
+def _edit(call: Call) -> int:
     options = call.options
-    priority = None if options["priority"] is None else clean_priority(options["priority"])
-    found, wanted = _select(call, "dead", ("dlq",))
-    payload = None
+    edits = _edits(call)
+    for option, name in (("set_queue", "queue"), ("set_type", "type")):
+        if options[option] is not None:
+            edits[name] = options[option]
+    patch = patch_of(options)
+    if patch is not None:
+        if "payload" in edits:
+            usage("--payload is the whole payload: say it, or what changes in the payload.")
+        edits["patch"] = patch
+    if not edits:
+        usage(
+            "What is to change? Say --set, --remove, --patch, --payload, --priority, --set-tags, --set-queue or "
+            "--set-type."
+        )
+    places = ("hot", "dlq")
+    if is_wanted(options):
+        if edits.keys() - {"priority", "queue", "patch"} or options["revision"] is not None:
+            usage("In the background, only fields of the payload, --priority and --set-queue can be changed.")
+        what = Act("edit", "edited", "pending", places, control.edit, control.bulk_edit, edits, patch)
+        return act(call, what)
+    if options["revision"] is not None:
+        edits["revision"] = options["revision"]
+    if "queue" in edits:
+        clean_queue(edits["queue"])
+    where = (Location.DLQ, Location.HOT)
+    what = Act("edit", "edited", "pending", places, control.edit, named=edits, patch=patch)
+    return act(call, what, partial(_check_payload, call, edits.get("payload"), edits.get("type"), where))
+
+
+def _edits(call: Call) -> dict[str, Any]:
+    """What is to change in jobs, as the verbs take it."""
+    options = call.options
+    edits: dict[str, Any] = {}
     if options["payload"] is not None:
-        if len(found.ids) != 1 or wanted is not None:
-            usage("--payload edits one job: name its id.")
-        payload = _payload(options["payload"])
-        if options["dry_run"]:
-            _check_payload(found.ids[0], payload)
-    verb = partial(
-        control.resurrect,
-        by=actor(options),
-        reason=options["reason"],
-        payload=payload,
-        tags=None if options["set_tags"] is None else [tag for tag in options["set_tags"].split(",") if tag.strip()],
-        priority=priority,
-        on_key_conflict="drop" if options["drop_key"] else "skip",
-    )
-    return _act(call, found, wanted, verb, "resurrect")
+        edits["payload"] = _payload(options["payload"])
+    if options["priority"] is not None:
+        edits["priority"] = clean_priority(options["priority"])
+    if options["set_tags"] is not None:
+        edits["tags"] = [tag for tag in options["set_tags"].split(",") if tag.strip()]
+    return edits
 
 
 def _payload(text: str) -> str:
@@ -227,47 +128,36 @@ def _payload(text: str) -> str:
         usage(f"--payload {one_line(text, 200)}: {error}")
 
 
-def _check_payload(job_id: str, payload: str) -> None:
-    """What the verb would say of the payload, without the verb."""
-    job = control.get(job_id)
-    if job is None or job.location is not Location.DLQ:
+def _check_payload(
+    call: Call, payload: str | None, new_type: str | None, places: tuple[Location, ...], found: Chosen
+) -> None:  # fmt: skip
+    """A payload or a revision is of one job; a dry run says what the verb would say of the payload."""
+    one = "--payload" if payload is not None else "--revision" if call.options.get("revision") is not None else ""
+    if one and (len(found.ids) != 1 or not call.options["ids"]):
+        usage(f"{one} is of one job: name its id.")
+    if payload is None or not call.options["dry_run"]:
+        return
+    job = control.get(found.ids[0])
+    if job is None or job.location not in places or job.status in (JobStatus.FETCHED, JobStatus.PROCESSING):
         return  # the preview says so
-    job_type = registry.get(job.type)
-    if job_type is None:
-        usage(f"No code here knows the type {one_line(job.type)}, so nothing can check a payload for it.")
+    key = new_type or job.type
     try:
-        decode(job_type, payload, job_type.schema_version)
+        fitting(key, payload)
     except PayloadError as error:
-        usage(f"The payload does not fit {one_line(job.type)}: {error}")
+        usage(f"The payload does not fit {one_line(key)}: {error}")
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _common_arguments(parser: argparse.ArgumentParser, *, places: tuple[str, ...]) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help="Ids of jobs; - reads them from standard input.")
-    filter_arguments(parser, places)
-    parser.add_argument("--all", action="store_true", help="Every one; needed where no filter narrows it.")
-    parser.add_argument("--limit", type=positive, metavar="N", help="The first N that match, the oldest first.")
-    parser.add_argument("--dry-run", action="store_true", help="Show which, change nothing.")
-    parser.add_argument("--yes", action="store_true", help="Do not ask.")
-    act_arguments(parser)
-
-
-def _resurrect_arguments(parser: argparse.ArgumentParser) -> None:
-    _common_arguments(parser, places=("dlq",))
-    group = parser.add_argument_group("edits", "What to change on the way.")
+def _edit_group(parser: argparse.ArgumentParser, description: str) -> Any:
+    group = parser.add_argument_group("edits", description)
     group.add_argument(
         "--payload", metavar="JSON", help="New payload of one job: JSON, @file, or - for standard input."
     )
     group.add_argument("--priority", type=int, metavar="N", help="New priority.")
     group.add_argument("--set-tags", metavar="A,B", help="New tags; empty takes all off.")
-    _drop_key_argument(group)
-
-
-def _restore_arguments(parser: argparse.ArgumentParser) -> None:
-    _common_arguments(parser, places=("trash",))
-    _drop_key_argument(parser)
+    return group
 
 
 def _drop_key_argument(parser: Any) -> None:
@@ -276,9 +166,30 @@ def _drop_key_argument(parser: Any) -> None:
     )
 
 
-EXITS = "0 all of them   1 none matched, or some were refused   2 wrong arguments"
-FROZEN = f"What matches is frozen first: later jobs are not in it. A filter, and {CONFIRM_FROM} ids or more, need a "
-"yes."
+def _resurrect_arguments(parser: argparse.ArgumentParser) -> None:
+    act_on_jobs_arguments(parser, places=("dlq",), background=True, careful=True)
+    _drop_key_argument(_edit_group(parser, "What to change on the way."))
+
+
+def _restore_arguments(parser: argparse.ArgumentParser) -> None:
+    act_on_jobs_arguments(parser, places=("trash",))
+    _drop_key_argument(parser)
+
+
+def _run_again_arguments(parser: argparse.ArgumentParser) -> None:
+    act_on_jobs_arguments(parser, places=("archive",))
+    _drop_key_argument(parser)
+
+
+def _edit_arguments(parser: argparse.ArgumentParser) -> None:
+    act_on_jobs_arguments(parser, places=("hot", "dlq"), background=True)
+    group = _edit_group(parser, "What to change; the rest stays.")
+    group.add_argument("--set-queue", metavar="NAME", help="Another queue.")
+    group.add_argument("--set-type", metavar="KEY", help="Another type, which the payload must fit.")
+    group.add_argument("--revision", type=int, metavar="N", help="Refuse if it was edited since this revision.")
+    patch_arguments(parser)
+
+
 ID = "01J9Z6T0Q5W9X3V8R2K7M4N1PB"
 CANCEL = Subcommand(
     "cancel",
@@ -290,8 +201,9 @@ CANCEL = Subcommand(
         (f"cancel {ID} --reason 'wrong address'", "one job"),
         ("cancel --queue mail --status scheduled --dry-run", "which ones would it be?"),
         ("cancel --type report.build.v1 --yes --by nightly", "all of a type, from a script"),
+        ("cancel --queue imports --background", "a hundred thousand, by the workers"),
     ],
-    adds=partial(_common_arguments, places=("hot",)),
+    adds=partial(act_on_jobs_arguments, places=("hot",), background=True),
     exits=EXITS,
 )
 RESURRECT = Subcommand(
@@ -305,8 +217,25 @@ RESURRECT = Subcommand(
         (f'resurrect {ID} --payload \'{{"to": "ada@example.com"}}\'', "one job, repaired"),
         ("resurrect --failure Timeout --since 2h --dry-run", "what the outage killed"),
         ("resurrect --fingerprint 3f2a90c4b1d7 --limit 10 --yes", "ten of a group, to see whether they work now"),
+        (
+            "resurrect --queue partner --rate 50 --canary 100 --stop-share 20%",
+            "a hundred first, then 50 a second, no further when one in five dies",
+        ),
     ],
     adds=_resurrect_arguments,
+    exits=EXITS,
+)
+REMOVE = Subcommand(
+    "remove",
+    "Put waiting jobs into the Trash, by id or by filter.",
+    _remove,
+    description="As if they had never been enqueued: no trace in the DLQ. They can be restored for as long as "
+    f"RETENTION.TRASH says (7 days). Running ones are refused. {FROZEN}",
+    examples=[
+        (f"remove {ID}", "one job"),
+        ("remove --queue mail --tag test --dry-run", "which ones would it be?"),
+    ],
+    adds=partial(act_on_jobs_arguments, places=("hot",), background=True),
     exits=EXITS,
 )
 PURGE = Subcommand(
@@ -318,9 +247,9 @@ PURGE = Subcommand(
     examples=[
         ("purge --failure Cancelled --since 1d --dry-run", "which ones would it be?"),
         ("purge --fingerprint 3f2a90c4b1d7 --yes --reason 'test data'", "one group of failures"),
-        ("purge --status succeeded --queue imports --yes", "history of a queue"),
+        ("purge --status succeeded --queue imports --background --yes", "history of a queue, by the workers"),
     ],
-    adds=partial(_common_arguments, places=("dlq", "archive")),
+    adds=partial(act_on_jobs_arguments, places=("dlq", "archive"), background=True),
     exits=EXITS,
 )
 RESTORE = Subcommand(
@@ -334,5 +263,36 @@ RESTORE = Subcommand(
         (f"restore {ID}", "one job"),
     ],
     adds=_restore_arguments,
+    exits=EXITS,
+)
+RUN_AGAIN = Subcommand(
+    "run-again",
+    "Enqueue succeeded jobs once more, by id or by filter.",
+    _run_again,
+    description=f"Each as a new job with an id of its own, due at once; the old one stays in the Archive. {FROZEN}",
+    examples=[
+        (f"run-again {ID}", "one job"),
+        ("run-again --type report.build.v1 --since 1d --dry-run", "yesterday's reports: which ones would it be?"),
+    ],
+    adds=_run_again_arguments,
+    exits=EXITS,
+)
+EDIT = Subcommand(
+    "edit",
+    "Change payload, priority, tags, queue or type of waiting and dead jobs.",
+    _edit,
+    description="A new payload is checked by the job's type, and the one it replaces is kept. Running jobs are "
+    f"refused. Pending jobs, unless --status says otherwise. {FROZEN}",
+    examples=[
+        (f'edit {ID} --payload \'{{"to": "ada@example.com"}}\'', "repair one job"),
+        (f"edit {ID} --revision 2 --payload @fixed.json", "unless somebody edited it since `job` showed revision 2"),
+        ("edit --queue mail --type digest.v1 --priority 1 --yes", "digests last"),
+        ("edit --status dead --queue old --set-queue new --background", "many, by the workers; `bulk undo` reverts it"),
+        (
+            "edit --status dead --type pay.v1 --where-value 'currency=\"EURO\"' --set 'currency=\"EUR\"' --dry-run",
+            "one field of many payloads: what would become of them?",
+        ),
+    ],
+    adds=_edit_arguments,
     exits=EXITS,
 )

@@ -8,35 +8,59 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from django.core.management.base import CommandError
 from django.core.management.color import Style
 
-from ..job.definition import nearest
+from ..reading import names
 from .table import Column, pairs, render, wrap
 from .text import one_line
 
-__all__ = ["FINDINGS", "OK", "UNABLE", "USAGE", "Console", "meant", "unable", "usage"]
+__all__ = [
+    "EMPTY", "FINDINGS", "OK", "UNABLE", "USAGE", "Console", "Error", "columns_of", "error_document", "is_terminal",
+    "meant", "unable", "usage",
+]  # fmt: skip
 
-OK, FINDINGS, USAGE, UNABLE = 0, 1, 2, 3
-"""Exit codes: done; done, with something to look at; asked wrongly; the database or the settings did not allow it."""
+OK, FINDINGS, USAGE, UNABLE, EMPTY = range(5)
+"""Exit codes: done; not all of it, or something is wrong; asked wrongly, or not agreed to; the database or the settings
+did not allow it; nothing was found, or had to be changed, which only the caller can tell whether it is well."""
 
 
 def meant(name: object, valid: Iterable[str]) -> str:
     """`` Did you mean 'x'?``, where something like ``name`` is valid."""
-    near = nearest(name, valid).removeprefix("; ")
-    return f" {one_line(near[0].upper() + near[1:])}" if near else ""
+    return one_line(names.meant(name, valid))
+
+
+class Error(CommandError):
+    """What ends a command; Django shows the name of the class before the message."""
+
+
+def error_document(code: int, message: str) -> dict[str, Any]:
+    """What ``--json`` says of an error."""
+    return {"error": {"exit_code": code, "message": message}}
+
+
+def columns_of(stream: Any) -> int | None:
+    """The width to keep to on ``stream``; None where it is no terminal and nobody said: a pipe gets everything."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said) > 0:
+        return max(40, int(said))
+    return max(40, shutil.get_terminal_size().columns) if is_terminal(stream) else None
+
+
+def is_terminal(stream: Any) -> bool:
+    return bool(getattr(stream, "isatty", lambda: False)())
 
 
 def usage(message: str) -> NoReturn:
     """End with a message that says what to ask for instead."""
-    raise CommandError(message, returncode=USAGE)
+    raise Error(message, returncode=USAGE)
 
 
 def unable(message: str) -> NoReturn:
     """End with a message that says what to repair."""
-    raise CommandError(message, returncode=UNABLE)
+    raise Error(message, returncode=UNABLE)
 
 
 class Console:
@@ -44,23 +68,12 @@ class Console:
 
     def __init__(self, stream: Any, errors: Any, style: Style, *, json: bool = False) -> None:
         self.stream, self.errors, self.style, self.json = stream, errors, style, json
-        self.columns = self._columns()
-
-    def _columns(self) -> int | None:
-        """The width to keep to; None where the output is no terminal and nobody said: a pipe gets everything."""
-        said = os.environ.get("COLUMNS", "")
-        if said.isdecimal() and int(said) > 0:
-            return max(40, int(said))
-        return max(40, shutil.get_terminal_size().columns) if self._is_terminal(self.stream) else None
-
-    @staticmethod
-    def _is_terminal(stream: IO[str]) -> bool:
-        return bool(getattr(stream, "isatty", lambda: False)())
+        self.columns = columns_of(stream)
 
     @property
     def is_interactive(self) -> bool:
         """Whether somebody can answer a question."""
-        return not self.json and self._is_terminal(sys.stdin) and self._is_terminal(self.stream)
+        return not self.json and is_terminal(sys.stdin) and is_terminal(self.stream)
 
     # -- for people ---------------------------------------------------------------------------------------------------
 
@@ -71,6 +84,17 @@ class Console:
             return
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         self.stream.write(self._toned(text.encode(encoding, "backslashreplace").decode(encoding), tone))
+
+    def step(self, text: str) -> None:
+        """What is done next, seen before it is done, through a pipe too."""
+        self.line(text)
+        self.stream.flush()
+
+    def aside(self, *lines: str) -> None:
+        """Lines for whoever waits, on standard error: with ``--json`` too, and in no pipe."""
+        for text in lines:
+            self.errors.write(text, style_func=str)
+        self.errors.flush()
 
     def _toned(self, text: str, tone: str) -> str:
         style: Any = self.style
@@ -99,6 +123,13 @@ class Console:
         for place, text in enumerate(lines):
             self.line(text, tones[place] if tones else "")
 
+    def goes_on(self, cursor: str | None, more: str) -> None:
+        """How to see the next page, where there is one; ``more`` says that there is."""
+        if cursor is not None:
+            self.line()
+            self.line(f"{more}; narrow it, or go on:")
+            self.line(f"  --after {cursor}")
+
     def pairs(self, entries: Iterable[tuple[str, object]]) -> None:
         if not self.json:
             for text in pairs(entries, self.columns):
@@ -116,10 +147,17 @@ class Console:
     def confirm(self, question: str) -> bool:
         self.stream.write(f"{question} [y/N] ", ending="")
         self.stream.flush()
-        return input().strip().lower() in ("y", "yes")
+        try:
+            return input().strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt) as end:
+            self.stream.write("")  # what comes next begins on a line of its own
+            if isinstance(end, KeyboardInterrupt):
+                raise
+            return False
 
     def progress(self, total: int, what: str) -> Progress:
-        return Progress(self.errors if self._is_terminal(self.errors) and not self.json else None, total, what)
+        self.stream.flush()  # what was said before the work is read before it, through a pipe too
+        return Progress(self.errors if is_terminal(self.errors) and not self.json else None, total, what)
 
 
 class Progress:
@@ -133,17 +171,21 @@ class Progress:
         self._drawn_at = 0.0
         self._drawn = False
 
-    def show(self, done: int) -> None:
+    def show(self, done: int, *, total: int | None = None, note: str = "") -> None:
+        """``total``: a new one, where it was not known at the beginning; ``note`` stands behind the figures."""
         now = time.monotonic()
+        self._total = self._total if total is None else max(total, 1)
         if self._stream is None or (now - self._drawn_at < self.GAP and done < self._total):
             return
         self._drawn_at, self._drawn = now, True
         filled = self.WIDTH * min(done, self._total) // self._total
         bar = "#" * filled + "." * (self.WIDTH - filled)
-        self._stream.write(f"\r{self._what} [{bar}] {done:,} of {self._total:,} ", ending="")
+        self._stream.write(
+            f"\r{self._what} [{bar}] {done:,} of {self._total:,}{note}\x1b[K ", style_func=str, ending=""
+        )
         self._stream.flush()
 
     def close(self) -> None:
         if self._drawn:
-            self._stream.write("\r\x1b[K", ending="")
+            self._stream.write("\r\x1b[K", style_func=str, ending="")
             self._stream.flush()

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import shlex
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from .. import control
+from ..control import JobSummary
 from ..models import JobDLQ
-from ..reading.selection import rows_of, tags_of
+from ..reading.documents import reason_name
 from .arguments import filter_arguments, filter_of, limit_argument, positive
-from .console import FINDINGS, OK
-from .jobs import list_jobs, reason_name
+from .console import EMPTY, OK
+from .jobs import list_arguments, list_jobs
+from .nothing import nothing_matches
+from .program import typed
 from .subcommand import Call, Subcommand
 from .table import Column
 from .text import brief_age, instant, one_line
@@ -42,30 +49,31 @@ class Group:
     queues: Counter[str] = field(default_factory=Counter)
 
 
-def dead_groups(rows: Any, by: str, tag: str | None, most: int = LOOKED_AT) -> tuple[list[Group], bool]:
+def dead_groups(jobs: Iterable[JobSummary], by: str, most: int = LOOKED_AT) -> tuple[list[Group], bool]:
     """Groups of the newest dead jobs, the largest first, and whether there are older ones that were not looked at."""
-    columns = ("pk", "queue", "type", "failure_reason", "error_type", "fingerprint", "failed_at", "tags")
     groups: dict[object, Group] = {}
-    looked = 0
-    for pk, queue, type_key, reason, error_type, fingerprint, failed_at, tags in rows.values_list(*columns)[: most + 1]:
-        looked += 1
-        if looked > most:
-            break
-        if tag is not None and tag not in tags_of(tags):
-            continue
-        key = {"fingerprint": fingerprint, "reason": reason, "type": type_key, "queue": queue}[by]
-        group = groups.setdefault(key, Group(key, sample=pk, reason=reason, error_type=error_type, last=failed_at))
+    for looked, job in enumerate(jobs):
+        if looked == most:
+            return _largest_first(groups), True
+        key = {"fingerprint": job.fingerprint, "reason": job.failure_reason, "type": job.type, "queue": job.queue}[by]
+        group = groups.setdefault(
+            key, Group(key, sample=job.id, reason=job.failure_reason, error_type=job.error_type, last=job.at)
+        )
         group.count += 1
-        group.first = failed_at
-        group.types[type_key] += 1
-        group.queues[queue] += 1
-    return sorted(groups.values(), key=lambda group: (-group.count, str(group.key))), looked > most
+        group.first = job.at
+        group.types[job.type] += 1
+        group.queues[job.queue] += 1
+    return _largest_first(groups), False
+
+
+def _largest_first(groups: Mapping[object, Group]) -> list[Group]:
+    return sorted(groups.values(), key=lambda group: (-group.count, str(group.key)))
 
 
 def _groups(call: Call) -> int:
     now, by, limit = call.now(), call.options["group_by"], call.options["limit"]
     wanted = filter_of(call.options, now, "dead", ("dlq",))
-    groups, older = dead_groups(rows_of(wanted, call.alias, now), by, wanted.tag, call.options["look_at"])
+    groups, older = dead_groups(control.iter_jobs(wanted), by, call.options["look_at"])
     call.console.document(
         {
             "as_of": instant(now),
@@ -75,10 +83,11 @@ def _groups(call: Call) -> int:
         }
     )
     if not groups:
-        call.console.line(
-            "No dead job" + (" that fits." if not wanted.is_everything else ": nothing needs you."), "good"
-        )
-        return OK
+        if wanted.is_everything:
+            call.console.line("No dead job: nothing needs you.", "good")
+        else:
+            nothing_matches(call, wanted)
+        return EMPTY
     named = (Column("REASON", flexible=True), Column("ERROR", flexible=True)) if by == "fingerprint" else ()
     columns = (
         Column(by.upper(), flexible=by in ("type", "queue")), Column("JOBS", right=True), *named,
@@ -94,11 +103,14 @@ def _groups(call: Call) -> int:
         )
     if len(groups) > limit:
         call.console.line(f"{len(groups) - limit:,} smaller groups are left out: --limit.")
+    if groups[0].key is None:  # of jobs that died before there were fingerprints
+        return OK
     call.console.line()
-    key = _key_text(groups[0].key, by)
+    key = shlex.quote(one_line(_key_text(groups[0].key, by)))
     option = {"reason": "failure"}.get(by, by)
-    call.console.line(f"See them:   chokaq dlq list --{option} {one_line(key)}")
-    call.console.line(f"Bring back: chokaq resurrect --{option} {one_line(key)} --dry-run")
+    call.console.line("See the first of these, or what would come back:")
+    call.console.line(f"  {typed(f'dlq list --{option} {key}')}")
+    call.console.line(f"  {typed(f'resurrect --{option} {key} --dry-run')}")
     return OK
 
 
@@ -143,8 +155,8 @@ def _list(call: Call) -> int:
     wanted = filter_of(call.options, now, "dead", ("dlq",))
     if not JobDLQ.objects.using(call.alias).exists() and not call.console.json:
         call.console.line("No dead job: nothing needs you.", "good")
-        return FINDINGS
-    return list_jobs(call, wanted, now)
+        return EMPTY
+    return list_jobs(call, wanted, now, ("dlq",))
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,11 +172,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     limit_argument(parser, 20, "groups")
 
 
-def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    filter_arguments(parser, ("dlq",))
-    limit_argument(parser, 20, "jobs")
-
-
 DLQ = Subcommand(
     "dlq",
     "Dead jobs, grouped by like failures; or listed.",
@@ -177,14 +184,15 @@ DLQ = Subcommand(
         ("dlq list --failure Timeout --queue reports", "single jobs"),
     ],
     adds=_arguments,
+    exits="0 there are some   4 nothing matches",
     children=[
         Subcommand(
             "list",
             "Single dead jobs, newest first.",
             _list,
             examples=[("dlq list --type email.send.v1 --limit 50", "the last of one type")],
-            adds=_list_arguments,
-            exits="0 something is listed   1 nothing matches",
+            adds=partial(list_arguments, places=("dlq",)),
+            exits="0 something is listed   4 nothing matches",
         )
     ],
 )

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+
+from .. import control
 from ..doctor import AREAS, Examination, Severity, examine
-from .console import FINDINGS, OK
+from ..storage import StorageError
+from .arguments import act_arguments, actor
+from .console import FINDINGS, OK, unable
+from .program import as_typed
 from .subcommand import Call, Subcommand
 from .text import one_line, pad
 
@@ -14,6 +20,23 @@ MARKS = {Severity.INFO: "i", Severity.WARNING: "!", Severity.ERROR: "x"}
 
 
 def _doctor(call: Call) -> int:
+    return _recount(call) if call.options["recount"] else _examine(call)
+
+
+def _recount(call: Call) -> int:
+    try:
+        count = control.recount_groups(by=actor(call.options), reason=call.options["reason"])
+    except StorageError as error:
+        unable(str(error))
+    call.console.document({"corrected": count})
+    if count:
+        call.console.line(f"{count:,} failure groups were set to what the DLQ holds.", "good")
+    else:
+        call.console.line("The failure groups count what the DLQ holds.", "good")
+    return OK
+
+
+def _examine(call: Call) -> int:
     progress = call.console.progress(len(AREAS), "examining")
     try:
         found = examine(lambda area: progress.show(AREAS.index(area)))
@@ -51,21 +74,33 @@ def _show(call: Call, found: Examination) -> None:
     for finding in found.findings:
         console.line()
         mark = f"{MARKS[finding.severity]} "
-        console.paragraph(f"{finding.message} [{finding.code}]", TONES[finding.severity], mark=mark)
+        console.paragraph(f"{as_typed(finding.message)} [{finding.code}]", TONES[finding.severity], mark=mark)
         if finding.remedy:
-            console.paragraph(finding.remedy, indent="  ", mark="-> ")
+            console.paragraph(as_typed(finding.remedy), indent="  ", mark="-> ")
     if not found.findings:
         console.line()
         console.line("Nothing to repair.", "good")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--recount", action="store_true", help="Set the failure groups to what the DLQ holds, and look at nothing else."
+    )
+    act_arguments(parser)
 
 
 DOCTOR = Subcommand(
     "doctor",
     "What is wrong with settings, database, tables and fleet, and what to run.",
     _doctor,
-    description="Reads only. It runs the system checks, asks the engine (vacuum, old transactions, connections, "
-    "indexes, clock), tries the channel layer, and looks for jobs that are stuck, too long at work or of unknown "
-    "types.",
-    examples=[("doctor", "everything, with remedies"), ("doctor --json", "for a script")],
+    description="Reads only, but for --recount. It runs the system checks, asks the engine (vacuum, old transactions, "
+    "connections, indexes, clock), tries the channel layer, and looks for jobs that are stuck, too long at work, of "
+    "unknown types, or in no failure group.",
+    examples=[
+        ("doctor", "everything, with remedies"),
+        ("doctor --json", "for a script"),
+        ("doctor --recount", "after the finding groups_differ"),
+    ],
+    adds=_arguments,
     exits="0 no error, though there may be warnings   1 an error",
 )

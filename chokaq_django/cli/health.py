@@ -6,6 +6,7 @@ import argparse
 
 from ..health import Report, State, check
 from .console import FINDINGS, OK, Console
+from .program import as_typed
 from .subcommand import Call, Subcommand
 from .text import instant
 
@@ -20,9 +21,12 @@ def health_line(console: Console, report: Report) -> None:
     console.line(f"Health: {report.state.label}", TONES[report.state])
     hint = ""
     for finding in report.findings:
-        console.paragraph(finding.message, TONES[finding.state], "  ", f"{MARKS[finding.state]} ")
+        first, *more = as_typed(finding.message).splitlines() or [""]
+        console.paragraph(first, TONES[finding.state], "  ", f"{MARKS[finding.state]} ")
+        for line in more:  # each thing that is wrong with the settings
+            console.paragraph(line, TONES[finding.state], "    ")
         if finding.hint and finding.hint != hint:  # several of one kind need it once
-            console.paragraph(finding.hint, indent="    ")
+            console.paragraph(as_typed(finding.hint), indent="    ")
         hint = finding.hint
 
 
@@ -54,7 +58,7 @@ HEALTH = Subcommand(
     "Do jobs get done? With an exit code for scripts.",
     _health,
     description="Looks at the database, the workers, the lag of open queues, deaths and circuits. A database that does "
-    "not answer is a finding too. For settings, indexes and the engine ask `chokaq doctor`.",
+    "not answer is a finding too. For settings, indexes and the engine ask `doctor`.",
     examples=[
         ("health", "what is wrong, and what to do"),
         ("health --fail-on degraded --json", "for a monitoring script"),

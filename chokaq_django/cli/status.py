@@ -6,12 +6,14 @@ from typing import Any
 
 from ..health import check
 from ..models import JobDLQ
+from ..reading.documents import circuit_document, queue_document
 from ..reading.fleet import Rates, read_rates
 from ..reading.queues import MOST_COUNTED
-from .circuits import circuit_document, open_circuits
+from .circuits import open_circuits
 from .console import OK, UNABLE
 from .health import health_line
-from .queues import queue_document, queue_table
+from .program import typed
+from .queues import queue_table
 from .subcommand import Call, Subcommand
 from .text import at_least, instant, moment, percent
 
@@ -63,6 +65,7 @@ def _status(call: Call) -> int:
     health_line(console, report)
     console.line()
     hour = rates[2]
+    in_dlq = at_least(min(dead, MOST_COUNTED), dead > MOST_COUNTED)
     busy, slots = sum(w.row.busy for w in alive), sum(w.row.concurrency for w in alive)
     console.pairs(
         [
@@ -70,14 +73,11 @@ def _status(call: Call) -> int:
                 "jobs",
                 f"{at_least(due, capped)} due, {at_least(scheduled, capped)} later, {fetched + running:,} at work",
             ),
-            (
-                "dead",
-                f"{at_least(min(dead, MOST_COUNTED), dead > MOST_COUNTED)} in the DLQ, {hour.dead:,} within an hour",
-            ),
+            ("dead", f"{in_dlq} in the DLQ, {hour.dead:,} died within an hour"),
             ("done", ", ".join(f"{rate.succeeded:,} in {_span(rate)} ({rate.per_second:,.1f}/s)" for rate in rates)),
             (
                 "failing",
-                f"{hour.retried:,} retries within an hour, {percent(hour.dead, hour.dead + hour.succeeded)} dead",
+                f"{hour.retried:,} retried within an hour, {percent(hour.dead, hour.dead + hour.succeeded)} dead",
             ),
             (
                 "workers",
@@ -93,7 +93,7 @@ def _status(call: Call) -> int:
         ]
         queue_table(call, shown, now)
         if len(report.queues) > len(shown):
-            console.line(f"... and {len(report.queues) - len(shown):,} more: `chokaq queues`.")
+            console.line(f"... and {len(report.queues) - len(shown):,} more: `{typed('queues')}`.")
     return OK
 
 
@@ -112,7 +112,7 @@ STATUS = Subcommand(
     "status",
     "How things are, on one screen: health, counts, rates, workers, queues.",
     _status,
-    description="Counts stop at 10,000 a queue (shown as 10,000+). Rates come from ten second counts workers keep.",
+    description="Counts stop at 10,000 a queue (shown as 10,000+). Rates are what workers count every ten seconds.",
     examples=[("status", "look"), ("status --json", "the same for a script")],
     exits="0 it could be looked at, however it is (ask `health` for that)   3 it could not",
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .text import clip, one_line, pad, width
 
-__all__ = ["Column", "pairs", "render"]
+__all__ = ["GAP", "Column", "pairs", "render", "wrap"]
 
 GAP = "  "
 MOST = 255

@@ -1,8 +1,4 @@
-"""Text for a terminal: untrusted strings made harmless, widths, times and numbers.
-
-Whatever comes from a job may hold escape sequences that move the cursor, change the title or turn text around. All of
-it is shown as the escape that Python would print, never sent.
-"""
+"""Text for a terminal: untrusted strings made harmless, widths, times and numbers."""
 
 from __future__ import annotations
 
@@ -11,37 +7,16 @@ import unicodedata
 
 from django.utils import timezone
 
+from ..observability.harmless import MORE, block, one_line
+from ..reading.documents import instant
+
 __all__ = [
     "age", "at_least", "block", "brief", "brief_age", "clip", "duration", "instant", "moment", "number", "one_line",
     "pad", "percent", "since", "width",
 ]  # fmt: skip
 
 NOTHING = "-"
-MORE = "…"
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_JOINER = "\u200d"
-_HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories: control, format (which turns text around), surrogates, private, unassigned, line breaks."""
-
-
-def one_line(value: object, limit: int = 1_000) -> str:
-    """``value`` as text that stays on its line; longer ones than ``limit`` characters are cut."""
-    text = str(value)
-    shown = "".join(map(_shown, text[: limit + 1]))
-    return shown if len(text) <= limit else shown[:limit] + MORE
-
-
-def block(value: object) -> str:
-    """``value`` as text of several lines."""
-    return "\n".join(one_line(line.expandtabs(4), 10_000) for line in str(value).replace("\r\n", "\n").split("\n"))
-
-
-def _shown(character: str) -> str:
-    if character < "\x7f" and character >= " ":
-        return character
-    if character == _JOINER or unicodedata.category(character) not in _HARMFUL:
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 def width(text: str) -> int:
@@ -157,8 +132,3 @@ def moment(value: dt.datetime | None, now: dt.datetime) -> str:
     except OverflowError:  # within a day of the year 9999's end
         local = value
     return f"{local:%Y-%m-%d %H:%M:%S} {local.tzname()} ({age(value, now)})"
-
-
-def instant(value: dt.datetime | None) -> str | None:
-    """For programs: ISO 8601 in UTC, with its offset."""
-    return None if value is None else value.astimezone(dt.UTC).isoformat()

@@ -8,37 +8,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import control
+from ..reading.documents import worker_document
 from ..reading.fleet import WorkerView, read_workers
 from ..storage import BulkResult
 from .arguments import act_arguments, actor, positive
-from .console import FINDINGS, OK, meant, usage
+from .console import EMPTY, FINDINGS, OK, meant, usage
+from .names import known
+from .program import manage, typed
 from .subcommand import Call, Subcommand
 from .table import Column
-from .text import brief, instant, moment, number, one_line
+from .text import NOTHING, brief, instant, moment, number, one_line
 
-__all__ = ["WORKERS", "worker_document"]
+__all__ = ["WORKERS"]
 
 Verb = Callable[[Mapping[str, Any], str, str], BulkResult]
 COLUMNS = (
     Column("WORKER", flexible=True), Column("STATE"), Column("BUSY", right=True), Column("QUEUES", flexible=True),
-    Column("DONE", right=True), Column("MB", right=True), Column("UP", right=True), Column("SEEN", right=True),
+    Column("DONE", right=True), Column("MB", right=True), Column("CLOCK", right=True), Column("UP", right=True),
+    Column("SEEN", right=True),
 )  # fmt: skip
 TONES = {"silent": "bad", "stopping": "warn", "draining": "warn"}
 LOOK = 0.5
 """Seconds between looks while waiting for workers to go."""
-
-
-def worker_document(worker: WorkerView) -> dict[str, Any]:
-    row = worker.row
-    return {
-        "id": row.pk, "host": row.host, "pid": row.pid, "version": row.version, "state": worker.state,
-        "alive": worker.is_alive, "queues": list(worker.queues), "concurrency": row.concurrency,
-        "async_concurrency": row.async_concurrency, "busy": row.busy, "buffered": row.buffered,
-        "succeeded": row.succeeded, "failed": row.failed, "retried": row.retried, "conflicts": row.conflicts,
-        "rss_mb": None if row.rss_mb is None else round(row.rss_mb, 1), "stop_requested": row.stop_requested,
-        "started_at": instant(row.started_at), "last_seen": instant(row.last_seen),
-        "silent_seconds": round(worker.silent, 3),
-    }  # fmt: skip
 
 
 def _workers(call: Call) -> int:
@@ -46,7 +37,7 @@ def _workers(call: Call) -> int:
     workers = read_workers(call.alias, now)
     call.console.document({"as_of": instant(now), "workers": [worker_document(worker) for worker in workers]})
     if not workers:
-        call.console.line("No worker is registered. Start one: `manage.py runworker`.", "warn")
+        call.console.line(f"No worker is registered. Start one: `{manage()} runworker`.", "warn")
         return OK
     if call.options.get("verbosity", 1) > 1:
         _in_full(call, workers, now)
@@ -61,6 +52,7 @@ def _workers(call: Call) -> int:
                 ",".join(worker.queues) or "all",
                 number(worker.row.succeeded),
                 number(worker.row.rss_mb),
+                NOTHING if worker.row.clock_offset is None else f"{worker.row.clock_offset:+,.1f} s",
                 brief((now - worker.row.started_at).total_seconds()),
                 f"{brief(worker.silent)} ago",
             )
@@ -69,6 +61,14 @@ def _workers(call: Call) -> int:
         [TONES.get(worker.state, "") for worker in workers],
     )
     return OK
+
+
+def _clock(worker: WorkerView) -> str | None:
+    offset = worker.row.clock_offset
+    if offset is None:
+        return None
+    side = "ahead of" if offset > 0 else "behind"
+    return f"{abs(offset):,.3f} s {side} the database's, give or take {worker.row.clock_doubt or 0.0:,.3f} s"
 
 
 def _in_full(call: Call, workers: list[WorkerView], now: Any) -> None:
@@ -90,6 +90,7 @@ def _in_full(call: Call, workers: list[WorkerView], now: Any) -> None:
                     f"{row.succeeded:,}, {row.retried:,} retried, {row.failed:,} dead, {row.conflicts:,} conflicts",
                 ),
                 ("memory", None if row.rss_mb is None else f"{row.rss_mb:,.0f} MB"),
+                ("clock", _clock(worker)),
                 ("started", moment(row.started_at, now)),
                 ("last seen", moment(row.last_seen, now)),
             ]
@@ -97,7 +98,7 @@ def _in_full(call: Call, workers: list[WorkerView], now: Any) -> None:
 
 
 def _order(verb: Verb, said: str) -> Callable[[Call], int]:
-    """A subcommand that asks named workers, or all that are alive, for something."""
+    """A subcommand that asks named workers, or all that are alive, for something; ``said`` may name its options."""
 
     def run(call: Call) -> int:
         ids = _named(call)
@@ -106,7 +107,7 @@ def _order(verb: Verb, said: str) -> Callable[[Call], int]:
         asked = [worker_id for answer in answers for worker_id in answer.requested]
         refused = [conflict for answer in answers for conflict in answer.refused]
         for worker_id in asked:
-            call.console.line(f"Asked {one_line(worker_id)} {said}.", "good")
+            call.console.line(f"Asked {one_line(worker_id)} {said.format_map(call.options)}.", "good")
         for conflict in refused:
             call.console.line(f"{one_line(conflict.id)}: {conflict.reason}", "warn")
         if not ids:
@@ -120,7 +121,7 @@ def _order(verb: Verb, said: str) -> Callable[[Call], int]:
         if "wait" in call.options:
             left = document["still_there"] = _wait(call, asked) if call.options["wait"] else []
         call.console.document(document)
-        return OK if asked and not left else FINDINGS
+        return FINDINGS if left else OK if asked else EMPTY
 
     return run
 
@@ -134,10 +135,11 @@ def _named(call: Call) -> list[str]:
             usage("Name workers, or say --all; not both.")
         return [worker_id for worker_id, worker in workers.items() if worker.is_alive]
     if not ids:
-        usage("Name workers, as `chokaq workers -v 2` lists them, or say --all.")
+        usage(f"Name workers, as `{typed('workers -v 2')}` lists them, or say --all.")
     for worker_id in ids:
         if worker_id not in workers:
-            usage(f"There is no worker {one_line(worker_id, 120)!r}.{meant(worker_id, workers)}")
+            near = meant(worker_id, workers) or known("Workers", workers)
+            usage(f"There is no worker {one_line(worker_id, 120)!r}.{near}")
     return ids
 
 
@@ -203,6 +205,7 @@ WORKERS = Subcommand(
         ("workers -v 2", "each in full, its whole id included"),
         ("workers stop --all --wait --reason deploy", "end the fleet gracefully and wait for it"),
     ],
+    exits="0 they could be looked at, also when there is none",
     children=[
         Subcommand(
             "stop",
@@ -215,7 +218,7 @@ WORKERS = Subcommand(
                 ("workers stop --all --wait", "all, and wait"),
             ],
             adds=_stop_arguments,
-            exits="0 asked (and gone, with --wait)   1 nothing to stop, or still there   2 unknown worker",
+            exits="0 asked (and gone, with --wait)   1 still there   2 unknown worker   4 nothing to stop",
         ),
         Subcommand(
             "drain",
@@ -224,18 +227,18 @@ WORKERS = Subcommand(
             description="What runs ends in its own time. `workers concurrency` takes them back to work.",
             examples=[("workers drain web-1-4711-9f3a22c1", "one of them"), ("workers drain --all", "the whole fleet")],
             adds=_name_arguments,
-            exits="0 asked   1 nothing to ask   2 unknown worker",
+            exits="0 asked   2 unknown worker   4 nothing to ask",
         ),
         Subcommand(
             "concurrency",
             "Change how many threads workers have, until they end.",
-            _order(_resize_one, "for so many threads"),
+            _order(_resize_one, "to have {threads} threads"),
             examples=[
                 ("workers concurrency 20 --all", "20 threads in each process"),
                 ("workers concurrency 5 web-1-4711-9f3a22c1", "fewer in one of them"),
             ],
             adds=_resize_arguments,
-            exits="0 asked   1 nothing to ask   2 unknown worker, or a bad number",
+            exits="0 asked   2 unknown worker, or a bad number   4 nothing to ask",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from django.db import transaction
 from .. import wake
 from ..conf import get_options
 from ..job.envelope import clean_type
+from ..sentence import Sentence
 from ..storage import BulkResult, CircuitAct, Conflict, get_storage
 from .acts import PERSON_LIMIT, Operator, act_transaction, audit, authorised, log_act
 
@@ -20,17 +21,17 @@ def open_circuit(type_key: str, *, by: str | Operator, reason: str = "") -> Bulk
 
     Workers look about once a second; what runs goes on.
     """
-    return _set(CircuitAct.OPEN, type_key, by, reason, "The circuit was opened by an operator already.")
+    return _set(CircuitAct.OPEN, type_key, by, reason, Sentence("The circuit was opened by an operator already."))
 
 
 def close_circuit(type_key: str, *, by: str | Operator, reason: str = "") -> BulkResult:
     """Let jobs of the type start again now, without a probe. Needs ``chokaq.operate``."""
-    return _set(CircuitAct.CLOSE, type_key, by, reason, "The circuit is closed already.")
+    return _set(CircuitAct.CLOSE, type_key, by, reason, Sentence("The circuit is closed already."))
 
 
 def reset_circuit(type_key: str, *, by: str | Operator, reason: str = "") -> BulkResult:
     """Close the circuit if it is not, and forget the failures counted so far. Needs ``chokaq.operate``."""
-    return _set(CircuitAct.RESET, type_key, by, reason, "The circuit is closed and has counted no failure.")
+    return _set(CircuitAct.RESET, type_key, by, reason, Sentence("The circuit is closed and has counted no failure."))
 
 
 def _set(act: CircuitAct, type_key: str, by: str | Operator, reason: str, unchanged: str) -> BulkResult:

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from django.db import transaction
 
 from .. import wake
-from ..conf import get_options
+from ..conf import QueueOptions, Window, get_options
+from ..conf.rules import clean_window
 from ..job.definition import UNSET, Unset
 from ..job.durations import Duration, to_seconds
 from ..job.envelope import EnvelopeError, clean_key, clean_queue
 from ..models import Queue
-from ..option_rules import clean_window
-from ..options import Window
+from ..sentence import Sentence, shown
 from ..storage import BulkResult, Conflict, get_storage
 from ..storage.contract import QueueRow
 from .acts import PERSON_LIMIT, Operator, act_transaction, audit, authorised, log_act
+from .arguments import missing_one
 
-__all__ = ["clean_limits", "hide_queue", "pause_queue", "resume_queue", "set_queue", "show_queue"]
+__all__ = ["clean_limits", "hide_queue", "pause_queue", "reset_queue", "resume_queue", "set_queue", "show_queue"]
 
 MOST_WORKERS = 1_000_000
 LONGEST_TIMEOUT = 366 * 86_400
 """Seconds."""
+SWITCHES = {"is_paused", "is_active"}
+"""What is no limit: whoever turns one of these does not sign for the limits."""
 
 
 def pause_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
     """Stop claiming from the queue; its jobs keep their place, running ones go on. Needs ``chokaq.operate``."""
-    return _change_queue("pause_queue", name, {"is_paused": True}, by, reason, "The queue is paused already.")
+    return _change_queue("pause_queue", name, {"is_paused": True}, by, reason, Sentence("The queue is paused already."))
 
 
 def resume_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
     """Claim from the queue again. Needs ``chokaq.operate``."""
-    return _change_queue("resume_queue", name, {"is_paused": False}, by, reason, "The queue is not paused.")
+    return _change_queue("resume_queue", name, {"is_paused": False}, by, reason, Sentence("The queue is not paused."))
 
 
 def hide_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
@@ -41,12 +45,12 @@ def hide_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult
 
     Needs ``chokaq.operate``.
     """
-    return _change_queue("hide_queue", name, {"is_active": False}, by, reason, "The queue is hidden already.")
+    return _change_queue("hide_queue", name, {"is_active": False}, by, reason, Sentence("The queue is hidden already."))
 
 
 def show_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
     """Take a hidden queue into use again. Needs ``chokaq.operate``."""
-    return _change_queue("show_queue", name, {"is_active": True}, by, reason, "The queue is not hidden.")
+    return _change_queue("show_queue", name, {"is_active": True}, by, reason, Sentence("The queue is not hidden."))
 
 
 def set_queue(
@@ -59,7 +63,8 @@ def set_queue(
     execution_timeout: Duration | Unset | None = UNSET,
     window: str | Window | Unset | None = UNSET,
 ) -> BulkResult:
-    """Set limits of the queue; None takes a limit off. Needs ``chokaq.operate``.
+    """Set limits of the queue; None takes a limit off. Needs ``chokaq.operate``. From then on the queue keeps its own
+    limits, whatever the settings say, until :func:`reset_queue`.
 
     ``max_workers``: jobs of the queue at once in the whole fleet. ``zombie_timeout``: time without a heartbeat after
     which a running job counts as dead, longer than EXECUTION.HEARTBEAT_MAX. ``execution_timeout``: how long a job may
@@ -72,8 +77,27 @@ def set_queue(
     if window is not UNSET:
         changes |= _window(window)
     if not changes:
-        raise TypeError("set_queue() needs a limit to set: max_workers, zombie_timeout, execution_timeout or window")
-    return _change_queue("set_queue", name, changes, by, reason, "The queue has these limits already.")
+        raise missing_one("max_workers", "zombie_timeout", "execution_timeout", "window")
+    return _change_queue("set_queue", name, changes, by, reason, Sentence("The queue has these limits already."))
+
+
+def reset_queue(name: str, *, by: str | Operator, reason: str = "") -> BulkResult:
+    """Give the queue the limits that the project's settings say, no limits where they do not name it; it follows them
+    again from now on. Needs ``chokaq.operate``."""
+    unchanged = Sentence("Nobody has set its limits: they are what the project's settings say.")
+    return _change_queue("reset_queue", name, _said, by, reason, unchanged)
+
+
+def _said(name: str) -> dict[str, Any]:
+    """A row's columns as the settings have them."""
+    limits = get_options().queues.get(name, QueueOptions())
+    return {
+        "max_workers": limits.max_workers,
+        "zombie_timeout": limits.zombie_timeout,
+        "execution_timeout": limits.execution_timeout,
+        **_window_columns(limits.window),
+        "updated_by": None,
+    }
 
 
 def clean_limits(
@@ -97,10 +121,15 @@ def clean_limits(
 
 def _cap(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EnvelopeError("max_workers", f"must be an integer, got {value!r}")
+        raise EnvelopeError("max_workers", Sentence("must be an integer, got %(value)s", value=shown(value)))
     if not 1 <= value <= MOST_WORKERS:
         raise EnvelopeError(
-            "max_workers", f"must be from 1 to {MOST_WORKERS:,}, got {value:,}; to stop a queue, pause it"
+            "max_workers",
+            Sentence(
+                "must be from 1 to %(most_workers)s, got %(value)s; to stop a queue, pause it",
+                most_workers=MOST_WORKERS,
+                value=shown(value),
+            ),
         )
     return int(value)
 
@@ -111,7 +140,14 @@ def _timeout(field: str, value: Duration) -> float:
     except (TypeError, ValueError) as error:
         raise EnvelopeError(field, str(error)) from None
     if seconds > LONGEST_TIMEOUT:
-        raise EnvelopeError(field, f"must be at most {LONGEST_TIMEOUT:,} seconds, got {value!r}")
+        raise EnvelopeError(
+            field,
+            Sentence(
+                "must be at most %(longest_timeout)s seconds, got %(value)s",
+                longest_timeout=LONGEST_TIMEOUT,
+                value=shown(value),
+            ),
+        )
     return seconds
 
 
@@ -119,38 +155,50 @@ def _zombie_timeout(value: Duration) -> float:
     seconds = _timeout("zombie_timeout", value)
     heartbeat = get_options().execution.heartbeat_max
     if seconds <= heartbeat:
-        raise EnvelopeError("zombie_timeout", f"must be longer than the time between heartbeats ({heartbeat:g} s)")
+        raise EnvelopeError(
+            "zombie_timeout",
+            Sentence("must be longer than the time between heartbeats (%(heartbeat)s s)", heartbeat=f"{heartbeat:g}"),
+        )
     return seconds
 
 
 def _window(value: object) -> dict[str, Any]:
     """The window's columns."""
     if value is None:
-        start, end, zone = None, None, None
-    else:
-        text = f"{value.start:%H:%M}-{value.end:%H:%M} {value.zone}" if isinstance(value, Window) else value
-        try:
-            start, end, zone = clean_window(text)
-        except ValueError as error:
-            raise EnvelopeError("window", str(error)) from None
+        return _window_columns(None)
+    text = f"{value.start:%H:%M}-{value.end:%H:%M} {value.zone}" if isinstance(value, Window) else value
+    try:
+        return _window_columns(clean_window(text))
+    except ValueError as error:
+        raise EnvelopeError("window", str(error)) from None
+
+
+def _window_columns(window: Window | None) -> dict[str, Any]:
+    start, end, zone = window or (None, None, None)
     return {"window_start": start, "window_end": end, "window_zone": zone}
 
 
 def _change_queue(
-    action: str, name: str, changes: dict[str, Any], by: str | Operator, reason: str, unchanged: str
-) -> BulkResult:
+    action: str, name: str, wanted: dict[str, Any] | Callable[[str], dict[str, Any]], by: str | Operator, reason: str,
+    unchanged: str,
+) -> BulkResult:  # fmt: skip
+    """Have the row's columns be as wanted, which may be a function of its name. Who changes limits signs for them."""
     actor = authorised(by, "operate")
     alias = get_options().database
     answer = BulkResult()
     with act_transaction(alias):
         row = _queue_row(alias, name)
+        changes = wanted(row.name) if callable(wanted) else wanted
         old = {field: getattr(row, field) for field, value in changes.items() if getattr(row, field) != value}
         if old:
-            for field in old:
-                setattr(row, field, changes[field])
-            row.updated_at, row.updated_by = get_storage(alias).now(), actor[:PERSON_LIMIT]
-            row.save(using=alias, update_fields=[*old, "updated_at", "updated_by"])
             details = {field: {"from": value, "to": changes[field]} for field, value in old.items()}
+            new = {field: changes[field] for field in old}
+            if new.keys() - SWITCHES:
+                new["updated_at"] = get_storage(alias).now()
+                new["updated_by"] = changes.get("updated_by", actor[:PERSON_LIMIT])
+            for field, value in new.items():
+                setattr(row, field, value)
+            row.save(using=alias, update_fields=list(new))
             audit(alias, action, {row.name: details}, actor, reason)
             transaction.on_commit(partial(wake.notify, alias, (row.name,)), using=alias, robust=True)
             answer.applied.append(row.name)
@@ -167,8 +215,6 @@ def _queue_row(alias: str, name: str) -> Queue:
     row = rows.filter(pk=clean_key(name, "queue") or "").first()
     if row is None:
         clean = clean_queue(name)
-        seed = get_options().queues.get(clean)
-        limits = (seed.max_workers, seed.zombie_timeout, seed.execution_timeout, seed.window) if seed else (None,) * 4
-        get_storage(alias).seed_queue(QueueRow(clean, False, True, *limits))
+        get_storage(alias).seed_queue(QueueRow.new(clean, get_options().queues.get(clean)))
         row = rows.get(pk=clean)
     return row

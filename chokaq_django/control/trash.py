@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Literal
 
 from django.db import transaction
 
@@ -12,6 +11,7 @@ from .. import wake
 from ..conf import get_options
 from ..storage import BulkResult, get_storage
 from .acts import PERSON_LIMIT, Operator, authorised, on_jobs
+from .arguments import KeyConflict, clean_key_conflict, unusual_policy
 
 __all__ = ["purge", "remove", "restore"]
 
@@ -28,7 +28,7 @@ def remove(ids: str | Iterable[str], *, by: str | Operator, reason: str = "") ->
     def act(chunk: list[str]) -> BulkResult:
         return get_storage(alias).remove(chunk, actor[:PERSON_LIMIT], options.retention.trash)
 
-    return on_jobs("remove", ids, act, alias=alias, actor=actor, reason=reason, details={})
+    return on_jobs("remove", ids, act, alias=alias, actor=actor, reason=reason, details={}, places=("hot",))
 
 
 def purge(ids: str | Iterable[str], *, by: str | Operator, reason: str = "") -> BulkResult:
@@ -40,7 +40,7 @@ def purge(ids: str | Iterable[str], *, by: str | Operator, reason: str = "") -> 
     def act(chunk: list[str]) -> BulkResult:
         return get_storage(alias).purge(chunk, actor[:PERSON_LIMIT], options.retention.trash)
 
-    return on_jobs("purge", ids, act, alias=alias, actor=actor, reason=reason, details={})
+    return on_jobs("purge", ids, act, alias=alias, actor=actor, reason=reason, details={}, places=("dlq", "archive"))
 
 
 def restore(
@@ -48,7 +48,7 @@ def restore(
     *,
     by: str | Operator,
     reason: str = "",
-    on_key_conflict: Literal["skip", "drop"] = "skip",
+    on_key_conflict: KeyConflict = "skip",
 ) -> BulkResult:
     """Take jobs out of the Trash, back to where they came from, as they were. Needs ``chokaq.purge``.
 
@@ -57,13 +57,12 @@ def restore(
     work, "skip" refuses and names the holder, "drop" restores it without its key.
     """
     actor = authorised(by, "purge")
-    if on_key_conflict not in ("skip", "drop"):
-        raise ValueError(f"on_key_conflict must be 'skip' or 'drop', got {on_key_conflict!r}")
+    clean_key_conflict(on_key_conflict)
     alias = get_options().database
 
     def act(chunk: list[str]) -> BulkResult:
         transaction.on_commit(partial(wake.notify, alias), using=alias, robust=True)
         return get_storage(alias).restore(chunk, on_key_conflict=on_key_conflict)
 
-    details = {} if on_key_conflict == "skip" else {"on_key_conflict": on_key_conflict}
-    return on_jobs("restore", ids, act, alias=alias, actor=actor, reason=reason, details=details)
+    details = unusual_policy(on_key_conflict)
+    return on_jobs("restore", ids, act, alias=alias, actor=actor, reason=reason, details=details, places=("trash",))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from ..models import AuditEntry, Circuit, JobArchive, JobDLQ, JobHot, JobTrash, Queue, Worker
-from .fleet import AuditEntryAdmin, CircuitAdmin, QueueAdmin, WorkerAdmin
+from ..models import AuditEntry, Circuit, Deck, JobArchive, JobDLQ, JobHot, JobTrash, Queue, Worker
+from .audit import AuditEntryAdmin
+from .fleet import CircuitAdmin, QueueAdmin, WorkerAdmin
 from .jobs import ActiveJobAdmin, ArchivedJobAdmin, DeadJobAdmin, PurgedJobAdmin
+from .site import DeckAdmin
 
+admin.site.register(Deck, DeckAdmin)
 admin.site.register(JobHot, ActiveJobAdmin)
 admin.site.register(JobArchive, ArchivedJobAdmin)
 admin.site.register(JobDLQ, DeadJobAdmin)

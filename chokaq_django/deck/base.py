@@ -8,18 +8,26 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from ..conf import get_options
-from ..control import BulkResult, Operator
+from ..control import BulkAction, BulkResult, Operator
 from ..job.envelope import EnvelopeError
-from .listing import TERM_LIMIT, BoundedChangeList, CappedPaginator
+from ..sentence import in_words, number
+from .bulk_words import needs_confirmation
+from .export import FORMATS
+from .inspector.verbs import JobVerb
+from .listing import TERM_LIMIT, BoundedChangeList, CappedPaginator, PagedChangeList
+from .pages.bulk_new import OFFERED, look_at
+from .text import EMPTY, wrong
 
-__all__ = ["TableAdmin", "Verb"]
+__all__ = ["PagedAdmin", "TableAdmin", "Verb", "as_action"]
 
 MOST_AT_ONCE = 1_000
 """Rows of one list action: it runs inside a request."""
@@ -30,7 +38,8 @@ Act = Callable[[list[str], Operator, str, Mapping[str, str]], BulkResult]
 
 @dataclass(frozen=True)
 class Verb:
-    """An act on rows of one table: a list action, and a button on the page of one row where it ``applies``.
+    """An act on rows of one table: a list action, and a button on the page of one row where it ``applies``. (Jobs have
+    a :class:`JobVerb`.)
 
     ``act`` gets the keys, the user, the reason and what else the button's form said. It checks the permission itself;
     ``permission`` (of app ``chokaq``) decides who is offered the act.
@@ -44,21 +53,18 @@ class Verb:
     applies: Callable[[Any], bool]
     act: Act
     dangerous: bool = False
-    takes_key: bool = False
-    """A job may get its idempotency key back by it, which another job may hold by now."""
 
 
 class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Rows of one table in the job database: looked at here, changed only by verbs."""
 
     verbs: tuple[Verb, ...] = ()
-    literal_lookups: tuple[str, ...] = ()
-    """Columns that a link may filter by, exactly, beside the filters shown."""
 
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
+    empty_value_display = EMPTY
 
     class Media:
         css = {"all": ["chokaq/admin.css"]}
@@ -80,6 +86,9 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("chokaq.cancel")
 
+    def has_edit_payload_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chokaq.edit_payload")
+
     def has_resurrect_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("chokaq.resurrect")
 
@@ -95,17 +104,13 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().get_queryset(request).using(get_options().database)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        """Only filters on the page: Django would allow any column, a hidden payload's text included.
-
-        No engine stores NUL, and some raise an error when they are asked for it.
-        """
-        shown = {getattr(item, "parameter_name", None) for item in self.list_filter}
-        return (lookup in self.literal_lookups or lookup in shown) and "\x00" not in str(value)
+        """No column may be named in an address: Django would allow any, a hidden payload's text included."""
+        return False
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BoundedChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return BoundedChangeList
 
     def get_search_results(
@@ -125,8 +130,8 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     # what is done -----------------------------------------------------------------------------------------------------
 
     @property
-    def actions(self) -> list[Callable[..., None]]:  # type: ignore[override]
-        return [_as_action(verb) for verb in self.verbs]
+    def actions(self) -> list[Callable[..., HttpResponse | None]]:  # type: ignore[override]
+        return [as_action(verb) for verb in self.verbs]
 
     def get_urls(self) -> list[URLPattern]:
         own = []
@@ -146,7 +151,6 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
                 "label": verb.label,
                 "url": reverse(f"{self.admin_site.name}:{self._url_name(verb)}", args=[quote(obj.pk)]),
                 "dangerous": verb.dangerous,
-                "takes_key": verb.takes_key,
             }
             for verb in self.verbs
             if verb.applies(obj) and request.user.has_perm(f"chokaq.{verb.permission}")
@@ -167,33 +171,77 @@ class TableAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Where to go after an act on one row."""
         return reverse(f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(key)])
 
-    def tell(self, request: HttpRequest, verb: Verb, answer: BulkResult) -> None:
+    def tell(self, request: HttpRequest, verb: Verb | JobVerb, answer: BulkResult) -> None:
         """Say what an act did, and why not where it did not."""
         if answer.applied:
-            self.message_user(request, verb.done % {"count": len(answer.applied)}, messages.SUCCESS)
+            self.message_user(request, verb.done % {"count": number(len(answer.applied))}, messages.SUCCESS)
         if answer.requested:
-            text = _("Asked to stop: %(count)d. Their workers act on it within seconds.")
-            self.message_user(request, text % {"count": len(answer.requested)}, messages.SUCCESS)
+            text = _("Asked to stop: %(count)s. Their workers act on it within seconds.")
+            self.message_user(request, text % {"count": number(len(answer.requested))}, messages.SUCCESS)
         for refusal in answer.refused[:REFUSALS_SHOWN]:
-            self.message_user(request, f"{refusal.id}: {refusal.reason}", messages.WARNING)
+            self.message_user(request, f"{refusal.id}: {in_words(refusal.reason)}", messages.WARNING)
         if len(answer.refused) > REFUSALS_SHOWN:
-            text = _("%(count)d more were refused.") % {"count": len(answer.refused) - REFUSALS_SHOWN}
+            text = _("%(count)s more were refused.") % {"count": number(len(answer.refused) - REFUSALS_SHOWN)}
             self.message_user(request, text, messages.WARNING)
 
 
-def _as_action(verb: Verb) -> Callable[..., None]:
+class PagedAdmin(TableAdmin):
+    """Rows of history: a list that is read page after page, and goes out as a file whole."""
+
+    changelist_class: type[PagedChangeList]
+    change_list_template = "admin/chokaq/paged_list.html"
+    sortable_by = ()
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PagedChangeList]:
+        return self.changelist_class
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.export_view)
+        name = f"{self.opts.app_label}_{self.opts.model_name}_export"
+        return [path("export/", view, name=name), *super().get_urls()]
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """All that the filter in the address finds, as a file."""
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        if not request.user.has_perm("chokaq.view_deck"):  # admin's own right to look is no right to take along
+            raise PermissionDenied
+        kind = request.GET.get("format", "ndjson")
+        try:
+            if kind not in FORMATS:
+                raise EnvelopeError("format", _("must be one of %(formats)s") % {"formats": ", ".join(FORMATS)})
+            return self.exported(request, kind)
+        except EnvelopeError as error:
+            self.message_user(request, wrong(error), messages.ERROR)
+            query = request.GET.copy()
+            query.pop("format", None)
+            return HttpResponseRedirect(f"../?{query.urlencode()}")
+
+    def exported(self, request: HttpRequest, kind: str) -> HttpResponseBase:
+        raise NotImplementedError
+
+
+def as_action(verb: Verb | JobVerb) -> Callable[..., HttpResponse | None]:
+    """A verb as an action of admin's lists, on what is selected. Many jobs, and every purge, are a bulk operation's
+    affair, which is confirmed and can be undone; so is what has to be told first what it is to do."""
+    act = verb.act
+
     @admin.action(description=verb.many, permissions=[verb.permission])
-    def action(model_admin: TableAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+    def action(model_admin: TableAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         keys = [str(key) for key in queryset.values_list("pk", flat=True)[: MOST_AT_ONCE + 1]]
         if len(keys) > MOST_AT_ONCE:
-            text = _("At most %(count)d at once: narrow the list, or select fewer.") % {"count": MOST_AT_ONCE}
+            text = _("At most %(count)s at once: narrow the list, or select fewer.") % {"count": number(MOST_AT_ONCE)}
             model_admin.message_user(request, text, messages.ERROR)
-            return
+            return None
         if not keys:
             text = _("Nothing was done: what was selected is not in this list any more.")
             model_admin.message_user(request, text, messages.WARNING)
-            return
-        model_admin.tell(request, verb, verb.act(keys, request.user, "", {}))
+            return None
+        is_many = verb.name in OFFERED and needs_confirmation(BulkAction(verb.name), len(keys))
+        if act is None or (isinstance(verb, JobVerb) and is_many):
+            return look_at(request, model_admin.admin_site, verb.name, keys)
+        model_admin.tell(request, verb, act(keys, request.user, "", {}))
+        return None
 
     action.__name__ = verb.name
     return action
@@ -207,7 +255,7 @@ def _as_view(model_admin: TableAdmin, verb: Verb) -> Callable[..., HttpResponse]
         try:
             answer = verb.act([key], request.user, request.POST.get("reason", ""), request.POST)
         except EnvelopeError as error:
-            model_admin.message_user(request, str(error), messages.ERROR)
+            model_admin.message_user(request, wrong(error), messages.ERROR)
         else:
             model_admin.tell(request, verb, answer)
         return HttpResponseRedirect(model_admin.place_of(key))

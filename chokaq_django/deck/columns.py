@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..control.view import known
 from ..models import JobStatus
-from .text import EMPTY, badge, duration, json_list, moment, pretty_json, short_moment, timedelta_text
+from ..reading.job import known
+from ..sentence import number, percent, span
+from .text import EMPTY, badge, duration, moment, pretty_json, short_moment
 
 __all__ = [
     "HIDDEN",
     "age_column",
     "duration_field",
-    "hidden_field",
     "json_field",
     "key_column",
     "moment_field",
     "seconds_field",
+    "state_badge",
     "status_badge",
-    "tags_field",
     "text_column",
 ]
 
@@ -55,20 +56,39 @@ def status_badge(status: int, label: object = None) -> SafeString:
     return badge(name.label if label is None else label, _TONES[name])
 
 
+def state_badge(job: Any) -> SafeString:
+    """The status of a row or view of a job: scheduled and retrying told from pending, how far a running one is, and
+    whether it was asked to stop."""
+    label = None
+    if job.status == JobStatus.PENDING and job.attempt:
+        label = _("Retrying")
+    elif job.status == JobStatus.PENDING and job.run_at > dt.datetime.now(dt.UTC):
+        label = _("Scheduled")
+    elif job.status == JobStatus.PROCESSING and job.progress is not None:
+        label = _("Processing %(share)s") % {"share": percent(job.progress / 100)}
+    shown = status_badge(job.status, label)
+    if getattr(job, "cancel_requested_at", None) is None:
+        return shown
+    return format_html("{} {}", shown, badge(_("asked to stop"), "warn"))
+
+
 def text_column(name: str, label: Any) -> Field:
     """A column as it is stored, which a list cannot be sorted by: no index would serve the order."""
 
     @admin.display(description=label, empty_value=EMPTY)
     def column(self: Any, obj: Any) -> Any:
-        return getattr(obj, name)
+        value = getattr(obj, name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return number(value)
+        return EMPTY if value is None else value
 
     return column
 
 
-def age_column(name: str, label: Any, *, ordering: str | None = None) -> Field:
-    """A time as an age, for lists; ``ordering``: the column with an index that sorts alike."""
+def age_column(name: str, label: Any) -> Field:
+    """A time as an age, for lists."""
 
-    @admin.display(description=label, ordering=ordering)
+    @admin.display(description=label)
     def column(self: Any, obj: Any) -> Shown:
         return short_moment(getattr(obj, name))
 
@@ -101,7 +121,7 @@ def seconds_field(name: str, label: Any) -> Field:
     @admin.display(description=label)
     def field(self: Any, obj: Any) -> Shown:
         value = getattr(obj, name)
-        return _("default") if value is None else timedelta_text(value)
+        return _("default") if value is None else span(value)
 
     return field
 
@@ -118,27 +138,10 @@ def key_column(name: str, label: Any) -> Field:
 
 
 def json_field(name: str, label: Any) -> Field:
-    """Stored JSON, indented."""
+    """Stored JSON, indented; a page that shows all of a long one sets ``all_at`` on the row (:func:`whole_at`)."""
 
     @admin.display(description=label)
     def field(self: Any, obj: Any) -> Shown:
-        return pretty_json(getattr(obj, name))
+        return pretty_json(getattr(obj, name), getattr(obj, "all_at", ""))
 
     return field
-
-
-def hidden_field(label: Any) -> Field:
-    """What stands in for a text that this user may not see."""
-
-    @admin.display(description=label)
-    def field(self: Any, obj: Any) -> Shown:
-        return format_html('<span class="chokaq-quiet">{}</span>', HIDDEN)
-
-    return field
-
-
-@admin.display(description=gettext_lazy("tags"))
-def tags_field(self: Any, obj: Any) -> Shown:
-    """The tags of a job, each in a frame."""
-    tags = json_list(obj.tags)
-    return format_html_join(" ", '<span class="chokaq-tag">{}</span>', ((tag,) for tag in tags)) or EMPTY

@@ -1,4 +1,4 @@
-"""Admin pages of queues, workers, circuits and the audit."""
+"""Admin pages of queues, workers and circuits."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any, Protocol
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from .. import control
 from ..conf import get_options
 from ..control import BulkResult, Operator
+from ..control.queues import clean_limits
 from ..job.envelope import EnvelopeError
 from ..models import Circuit, JobHot, JobStatus, Queue
+from ..reading.fleet import clock_is_off
+from ..sentence import in_words, number
 from .base import TableAdmin, Verb
-from .columns import Shown, age_column, json_field, key_column, moment_field, seconds_field, text_column
+from .columns import age_column, json_field, moment_field, seconds_field, text_column
 from .history import audit_of
-from .listing import PeriodFilter
-from .text import EMPTY, badge, json_list
+from .text import EMPTY, badge, clock_words, json_list
 
-__all__ = ["AuditEntryAdmin", "CircuitAdmin", "QueueAdmin", "WorkerAdmin"]
+__all__ = ["CircuitAdmin", "QueueAdmin", "WorkerAdmin"]
 
 MOST_COUNTED = 1_000
 
@@ -61,6 +60,11 @@ class LimitsForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Queue
         fields = ("max_workers", "execution_timeout", "zombie_timeout")
+        labels = {
+            "max_workers": gettext_lazy("Max workers"),
+            "execution_timeout": gettext_lazy("Execution timeout"),
+            "zombie_timeout": gettext_lazy("Zombie timeout"),
+        }
         help_texts = {
             "max_workers": gettext_lazy("At most this many of its jobs at once, in the whole fleet. Empty: no limit."),
             "execution_timeout": gettext_lazy("Seconds a job may run. Empty: as its type or the settings say."),
@@ -74,9 +78,9 @@ class LimitsForm(ModelForm):  # type: ignore[type-arg]
         for name in self.Meta.fields:
             try:
                 if name in cleaned:
-                    cleaned |= control.clean_limits(**{name: cleaned[name]})
+                    cleaned |= clean_limits(**{name: cleaned[name]})
             except EnvelopeError as error:
-                self.add_error(name, forms.ValidationError(error.message))
+                self.add_error(name, forms.ValidationError(in_words(error.message)))
         return cleaned
 
 
@@ -88,15 +92,17 @@ class QueueAdmin(TableAdmin):
     ordering = ("name",)
     fieldsets = (
         (None, {"fields": (("state", "jobs"), ("waiting", "running"))}),
-        (gettext_lazy("Limits"), {"fields": ("max_workers", "execution_timeout", "zombie_timeout", "window")}),
-        (gettext_lazy("Last change"), {"fields": (("changed", "updated_by"),)}),
+        (
+            gettext_lazy("Limits"),
+            {"fields": ("max_workers", "execution_timeout", "zombie_timeout", "window", ("changed", "changed_by"))},
+        ),
     )
     verbs = (
         Verb(
             "pause",
             gettext_lazy("Pause this queue"),
             gettext_lazy("Pause selected %(verbose_name_plural)s"),
-            gettext_lazy("Paused: %(count)d."),
+            gettext_lazy("Paused: %(count)s."),
             "operate",
             lambda queue: not queue.is_paused,
             _each(control.pause_queue),
@@ -105,7 +111,7 @@ class QueueAdmin(TableAdmin):
             "resume",
             gettext_lazy("Resume this queue"),
             gettext_lazy("Resume selected %(verbose_name_plural)s"),
-            gettext_lazy("Resumed: %(count)d."),
+            gettext_lazy("Resumed: %(count)s."),
             "operate",
             lambda queue: queue.is_paused,
             _each(control.resume_queue),
@@ -114,7 +120,7 @@ class QueueAdmin(TableAdmin):
             "hide",
             gettext_lazy("Hide this queue"),
             gettext_lazy("Hide selected %(verbose_name_plural)s"),
-            gettext_lazy("Hidden: %(count)d."),
+            gettext_lazy("Hidden: %(count)s."),
             "operate",
             lambda queue: queue.is_active,
             _each(control.hide_queue),
@@ -124,7 +130,7 @@ class QueueAdmin(TableAdmin):
             "show",
             gettext_lazy("Show this queue again"),
             gettext_lazy("Show selected %(verbose_name_plural)s again"),
-            gettext_lazy("Shown again: %(count)d."),
+            gettext_lazy("Shown again: %(count)s."),
             "operate",
             lambda queue: not queue.is_active,
             _each(control.show_queue),
@@ -134,8 +140,9 @@ class QueueAdmin(TableAdmin):
     cap = text_column("max_workers", gettext_lazy("at once"))
     run_limit = seconds_field("execution_timeout", gettext_lazy("may run"))
     silence_limit = seconds_field("zombie_timeout", gettext_lazy("may be silent"))
-    changed_age = age_column("updated_at", gettext_lazy("changed"))
-    changed = moment_field("updated_at", gettext_lazy("changed"))
+    changed_age = age_column("updated_at", gettext_lazy("limits changed"))
+    changed = moment_field("updated_at", gettext_lazy("limits changed"))
+    changed_by = text_column("updated_by", gettext_lazy("set by"))
 
     @admin.display(description=gettext_lazy("queue"), ordering="name")
     def name_column(self, obj: Any) -> str:
@@ -170,7 +177,7 @@ class QueueAdmin(TableAdmin):
         return self.has_operate_permission(request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("state", "jobs", "waiting", "running", "window", "changed", "updated_by")
+        return ("state", "jobs", "waiting", "running", "window", "changed", "changed_by")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         limits = {name: form.cleaned_data[name] for name in form.changed_data}
@@ -185,7 +192,10 @@ def _counted(queue: str, status: JobStatus) -> str:
     """Rows of one queue in one status, counted no further than 1,000: an index serves it, whatever else is there."""
     rows = JobHot.objects.using(get_options().database).filter(status=status, queue=queue)
     count = rows.values("pk")[: MOST_COUNTED + 1].count()
-    return f"{MOST_COUNTED:,}+" if count > MOST_COUNTED else str(count)
+    return f"{number(MOST_COUNTED)}+" if count > MOST_COUNTED else number(count)
+
+
+_WORKER_STATES = {"running": gettext_lazy("Running"), "draining": gettext_lazy("Draining")}
 
 
 class WorkerAdmin(TableAdmin):
@@ -194,7 +204,7 @@ class WorkerAdmin(TableAdmin):
     list_display = ("place", "state_text", "queue_names", "load", "buffered_column", "memory", "counts", "seen")
     ordering = ("host", "pid")
     fieldsets = (
-        (None, {"fields": (("state_text", "seen_at"), ("host", "pid", "version"), "queue_names")}),
+        (None, {"fields": (("state_text", "seen_at"), ("host", "pid", "version"), "clock", "queue_names")}),
         (gettext_lazy("Load"), {"fields": (("load", "buffered", "memory"), ("concurrency", "async_concurrency"))}),
         (gettext_lazy("Since its start"), {"fields": (("started", "succeeded", "failed"), ("retried", "conflicts"))}),
     )
@@ -203,7 +213,7 @@ class WorkerAdmin(TableAdmin):
             "stop",
             gettext_lazy("Ask this worker to stop"),
             gettext_lazy("Ask selected %(verbose_name_plural)s to stop"),
-            gettext_lazy("Stopped: %(count)d."),
+            gettext_lazy("Stopped: %(count)s."),
             "operate",
             lambda worker: not worker.stop_requested,
             _each(control.stop_worker),
@@ -213,7 +223,7 @@ class WorkerAdmin(TableAdmin):
             "drain",
             gettext_lazy("Let this worker claim nothing more"),
             gettext_lazy("Drain selected %(verbose_name_plural)s"),
-            gettext_lazy("Drained: %(count)d."),
+            gettext_lazy("Drained: %(count)s."),
             "operate",
             lambda worker: worker.desired_concurrency != 0 and not worker.stop_requested,
             _each(control.drain_worker),
@@ -236,7 +246,7 @@ class WorkerAdmin(TableAdmin):
             return badge(_("Silent"), "bad")
         if obj.stop_requested:
             return badge(_("Asked to stop"), "warn")
-        return badge(str(obj.state).capitalize(), "good" if obj.state == "running" else "warn")
+        return badge(_WORKER_STATES.get(obj.state, obj.state), "good" if obj.state == "running" else "warn")
 
     @admin.display(description=gettext_lazy("queues"))
     def queue_names(self, obj: Any) -> str:
@@ -244,15 +254,25 @@ class WorkerAdmin(TableAdmin):
 
     @admin.display(description=gettext_lazy("busy"))
     def load(self, obj: Any) -> str:
-        return _("%(busy)d of %(slots)d") % {"busy": obj.busy, "slots": obj.concurrency + obj.async_concurrency}
+        return _("%(busy)s of %(slots)s") % {
+            "busy": number(obj.busy),
+            "slots": number(obj.concurrency + obj.async_concurrency),
+        }
 
     @admin.display(description=gettext_lazy("memory"))
     def memory(self, obj: Any) -> str:
-        return EMPTY if obj.rss_mb is None else f"{obj.rss_mb:.0f} MB"
+        return EMPTY if obj.rss_mb is None else f"{number(obj.rss_mb, 0)} MB"
+
+    @admin.display(description=gettext_lazy("clock"))
+    def clock(self, obj: Any) -> SafeString | str:
+        if obj.clock_offset is None:
+            return EMPTY
+        said = clock_words(obj.clock_offset, obj.clock_doubt or 0.0)
+        return badge(said, "warn") if clock_is_off(obj) else said
 
     @admin.display(description=gettext_lazy("done / dead / retried"))
     def counts(self, obj: Any) -> str:
-        return f"{obj.succeeded:,} / {obj.failed:,} / {obj.retried:,}"
+        return " / ".join(number(count) for count in (obj.succeeded, obj.failed, obj.retried))
 
 
 class CircuitAdmin(TableAdmin):
@@ -262,7 +282,7 @@ class CircuitAdmin(TableAdmin):
     ordering = ("type",)
     fieldsets = (
         (None, {"fields": (("state_text", "forced_text"), "type", ("failures", "probe_successes"))}),
-        (gettext_lazy("Times"), {"fields": (("counting", "opened"), "probe_at", ("changed", "updated_by"))}),
+        (gettext_lazy("Times"), {"fields": (("counting", "opened"), "probe_at", ("changed", "changed_by"))}),
         (gettext_lazy("Probes"), {"fields": ("probes_text",)}),
     )
     verbs = (
@@ -270,7 +290,7 @@ class CircuitAdmin(TableAdmin):
             "open",
             gettext_lazy("Open this circuit"),
             gettext_lazy("Open selected %(verbose_name_plural)s"),
-            gettext_lazy("Opened, until an operator closes them: %(count)d."),
+            gettext_lazy("Opened, until an operator closes them: %(count)s."),
             "operate",
             lambda circuit: not circuit.forced,
             _each(control.open_circuit),
@@ -280,7 +300,7 @@ class CircuitAdmin(TableAdmin):
             "close",
             gettext_lazy("Close this circuit"),
             gettext_lazy("Close selected %(verbose_name_plural)s"),
-            gettext_lazy("Closed: %(count)d."),
+            gettext_lazy("Closed: %(count)s."),
             "operate",
             lambda circuit: circuit.state != Circuit.CLOSED,
             _each(control.close_circuit),
@@ -289,7 +309,7 @@ class CircuitAdmin(TableAdmin):
             "reset",
             gettext_lazy("Forget its failures"),
             gettext_lazy("Reset selected %(verbose_name_plural)s"),
-            gettext_lazy("Reset: %(count)d."),
+            gettext_lazy("Reset: %(count)s."),
             "operate",
             lambda circuit: circuit.state == Circuit.CLOSED and circuit.failures > 0,
             _each(control.reset_circuit),
@@ -303,6 +323,7 @@ class CircuitAdmin(TableAdmin):
     opened = moment_field("opened_at", gettext_lazy("opened"))
     changed_age = age_column("updated_at", gettext_lazy("changed"))
     changed = moment_field("updated_at", gettext_lazy("changed"))
+    changed_by = text_column("updated_by", gettext_lazy("changed by"))
     probes_text = json_field("probes", gettext_lazy("running probes"))
 
     @admin.display(description=gettext_lazy("type"), ordering="type")
@@ -317,37 +338,3 @@ class CircuitAdmin(TableAdmin):
     @admin.display(description=gettext_lazy("forced"))
     def forced_text(self, obj: Any) -> str:
         return _("by an operator") if obj.forced else EMPTY
-
-
-class AuditEntryAdmin(TableAdmin):
-    list_display = ("what", "target_column", "by_column", "age", "why")
-    list_filter = (PeriodFilter,)
-    literal_lookups = ("target",)
-    search_fields = ("target",)
-    search_help_text = gettext_lazy("Exactly a job id, a queue, a worker id or a type.")
-    ordering = ("-at", "-id")
-    period_field = "at"
-    fieldsets = ((None, {"fields": (("action", "at_text"), ("by", "target_link"), "reason", "details_text")}),)
-
-    what = text_column("action", gettext_lazy("act"))
-    target_column = key_column("target", gettext_lazy("target"))
-    by_column = text_column("by", gettext_lazy("by"))
-    age = age_column("at", gettext_lazy("when"), ordering="at")
-    at_text = moment_field("at", gettext_lazy("when"))
-    details_text = json_field("details", gettext_lazy("details"))
-
-    @admin.display(description=gettext_lazy("reason"))
-    def why(self, obj: Any) -> str:
-        return Truncator(obj.reason).chars(80)
-
-    @admin.display(description=gettext_lazy("target"))
-    def target_link(self, obj: Any) -> Shown:
-        _act, _sign, kind = obj.action.rpartition("_")
-        model = {"queue": "queue", "worker": "worker", "concurrency": "worker", "circuit": "circuit"}.get(
-            kind, "jobhot"
-        )
-        address = reverse(f"{self.admin_site.name}:chokaq_{model}_change", args=[quote(obj.target)])
-        return format_html('<a href="{}" class="chokaq-key">{}</a>', address, obj.target)
-
-    def search(self, rows: QuerySet[Any], term: str) -> QuerySet[Any]:
-        return rows.filter(target=term)

@@ -6,10 +6,10 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
-from ..conf import get_options
 from ..job.attempts import read_attempts
 from ..models import AuditEntry, FailureReason
-from .text import duration, moment, shown
+from ..reading.acts import acts_on
+from .text import duration, moment, page_text
 
 __all__ = ["Attempt", "attempts_of", "audit_of"]
 
@@ -37,19 +37,19 @@ def attempts_of(log_text: str) -> list[Attempt]:
 
 
 def _attempt(entry: dict[str, Any]) -> Attempt:
-    outcome = shown(entry.get("outcome", ""))
+    outcome = page_text(entry.get("outcome", ""))
     milliseconds = entry.get("duration_ms")
     lines = entry.get("log")
     return Attempt(
-        number=shown(entry.get("attempt", "?")),
+        number=page_text(entry.get("attempt", "?")),
         outcome=outcome,
         tone=_tone(outcome),
-        worker=shown(entry.get("worker") or ""),
+        worker=page_text(entry.get("worker") or ""),
         started=moment(_time(entry.get("started"))),
         took=duration(milliseconds) if isinstance(milliseconds, int) else "",
-        error_type=shown(entry.get("error_type") or ""),
-        error=shown(entry.get("traceback") or entry.get("message") or ""),
-        log="\n".join(map(shown, lines)) if isinstance(lines, list) else "",
+        error_type=page_text(entry.get("error_type") or ""),
+        error=page_text(entry.get("traceback") or entry.get("message") or ""),
+        log="\n".join(map(page_text, lines)) if isinstance(lines, list) else "",
     )
 
 
@@ -69,5 +69,4 @@ def _time(value: object) -> dt.datetime | None:
 
 def audit_of(target: str) -> list[AuditEntry]:
     """The latest acts on a job, queue or worker, newest first."""
-    rows = AuditEntry.objects.using(get_options().database).filter(target=target)
-    return list(rows.order_by("-at", "-id")[:MOST_ACTS])
+    return acts_on(target, MOST_ACTS)

@@ -14,8 +14,13 @@ from django.db import Error as DatabaseError
 from django.db import connections, transaction
 
 from .. import checks, health
-from ..conf import get_options
+from ..conf import get_options, project_options
 from ..job.registry import autodiscover
+from ..job.text import safe_text
+from ..models import Setting
+from ..reading.queue_limits import other_limits
+from ..reading.settings import take_overrides
+from ..sentence import Sentence
 from . import fleet, schema, wake, work
 from .engines import engine_findings, engine_name
 from .finding import Diagnosis, Severity, from_check, from_health
@@ -40,11 +45,13 @@ class Examination:
 
     def look(self, area: str, found: Iterable[Diagnosis]) -> None:
         self.findings += [replace(finding, area=area) for finding in found]
-        self.seen.append(area)
+        if area not in self.seen:
+            self.seen.append(area)
 
 
-def examine(note: Callable[[str], None] = lambda area: None) -> Examination:
-    """Look at everything that can be looked at. ``note`` hears of each area before it is looked at."""
+def examine(note: Callable[[str], None] = lambda area: None, *, handlers: bool = True) -> Examination:
+    """Look at everything that can be looked at. ``note`` hears of each area before it is looked at. ``handlers``:
+    whether to load them, as workers do; a web process need not be burdened with what they import."""
     result = Examination()
     note("settings")
     result.look("settings", _settings())
@@ -55,7 +62,7 @@ def examine(note: Callable[[str], None] = lambda area: None) -> Examination:
     except (ImproperlyConfigured, KeyError, ImportError):
         return result  # the settings' findings say it
     note("code")
-    result.look("code", _code())
+    result.look("code", _code(handlers))
     note("database")
     report = health.check()
     storage = [finding for finding in report.findings if finding.check == health.STORAGE]
@@ -64,6 +71,7 @@ def examine(note: Callable[[str], None] = lambda area: None) -> Examination:
         result.look("database", map(from_health, storage))
         return result
     result.look("database", [*map(from_check, checks.server_findings(alias, options)), *schema.clock(alias)])
+    result.look("settings", _guarded(alias, lambda: [*_not_followed(alias), *_other_limits(alias)]))
     others: list[tuple[str, Callable[[], Iterable[Diagnosis]]]] = [
         ("tables", lambda: schema.findings(alias)),
         ("engine", lambda: engine_findings(alias, options)),
@@ -80,23 +88,74 @@ def examine(note: Callable[[str], None] = lambda area: None) -> Examination:
 
 def _settings() -> list[Diagnosis]:
     messages = checks.check_options(None)
-    for check in (checks.check_database, checks.check_listen_database, checks.check_commands, checks.check_middleware):
+    for check in (
+        checks.check_database, checks.check_listen_database, checks.check_read_database, checks.check_commands,
+        checks.check_middleware,
+    ):  # fmt: skip
         messages += check(None)
     return [from_check(message) for message in messages]
 
 
-def _code() -> Iterator[Diagnosis]:
-    """Job types and their handlers, loaded as a worker loads them."""
+def _not_followed(alias: str) -> Iterator[Diagnosis]:
+    """What is stored of options that operators have set, and fits nothing."""
+    stored = Setting.objects.using(alias).values_list("name", "value")
+    for name, why in take_overrides(stored).items():
+        yield Diagnosis(
+            "setting_not_followed", Severity.WARNING,
+            Sentence(
+                "An operator has set %(name)s, and it is not followed: %(why)s",
+                name=safe_text(name, 80), why=safe_text(why, 500),
+            ),
+            Sentence(
+                "Workers and pages go on with what the project's settings say. Set it anew, or `chokaq "
+                "settings reset`.",
+            ),
+        )  # fmt: skip
+
+
+def _other_limits(alias: str) -> Iterator[Diagnosis]:
+    """Queues whose rows have other limits than the settings."""
+    for other in other_limits(alias, project_options()):
+        names = ", ".join(f"QUEUES.{safe_text(other.queue, 80)}.{option.upper()}" for option in other.options())
+        if other.by is None:
+            yield Diagnosis(
+                "queue_limits_old", Severity.WARNING,
+                Sentence(
+                    "Not followed yet, because no worker has started with these settings: %(names)s.", names=names
+                ),
+                Sentence("Restart the workers."),
+            )  # fmt: skip
+        else:
+            yield Diagnosis(
+                "queue_limits_edited", Severity.INFO,
+                Sentence(
+                    "Not followed, because %(who)s has set limits of the queue, and it keeps its own: %(names)s.",
+                    who=safe_text(other.by, 100), names=names,
+                ),
+                Sentence(
+                    "Change the queue itself: `chokaq queue set %(name)s`; or `chokaq queue reset %(name)s`, and it "
+                    "follows the settings.",
+                    name=safe_text(other.queue, 80),
+                ),
+            )  # fmt: skip
+
+
+def _code(handlers: bool) -> Iterator[Diagnosis]:
+    """Job types, and their handlers loaded as a worker loads them."""
     try:
-        autodiscover(handlers=True)
+        autodiscover(handlers=handlers)
     except Exception as error:  # noqa: BLE001 - whatever the project's modules raise
         yield Diagnosis(
             "handlers_not_importable", Severity.ERROR,
-            f"The jobs, tasks or handlers modules cannot be imported: {type(error).__name__}: {error}",
-            "No worker starts with this code; repair the import.",
+            Sentence(
+                "The jobs, tasks or handlers modules cannot be imported: %(name)s: %(error)s",
+                name=type(error).__name__, error=str(error),
+            ),
+            Sentence("No worker starts with this code; repair the import."),
         )  # fmt: skip
     yield from map(from_check, checks.check_types(None))
-    yield from work.types_without_handlers()
+    if handlers:
+        yield from work.types_without_handlers()
 
 
 def _of(report: health.Report, check: str) -> list[Diagnosis]:
@@ -111,4 +170,13 @@ def _guarded(alias: str, findings: Callable[[], Iterable[Diagnosis]]) -> list[Di
     except DatabaseError as error:
         connections[alias].close_if_unusable_or_obsolete()
         reason = (str(error) or repr(error)).strip().splitlines()[0]
-        return [Diagnosis("not_looked_at", Severity.WARNING, f"This could not be looked at: {reason}")]
+        return [
+            Diagnosis(
+                "not_looked_at",
+                Severity.WARNING,
+                Sentence(
+                    "This could not be looked at: %(reason)s",
+                    reason=reason,
+                ),
+            )
+        ]

@@ -13,6 +13,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import Options
+from ..sentence import Sentence
 from ..storage.opening import ENGINES
 from .finding import Diagnosis, Severity
 
@@ -38,6 +39,9 @@ def engine_name(alias: str) -> str:
     if connection.vendor == "mysql":
         name = "MariaDB" if cast("Any", connection).mysql_is_mariadb else "MySQL"
     try:
+        if connection.vendor == "microsoft":  # mssql-django tells its version by words of its own
+            backend = cast("Any", connection)
+            return "Azure SQL" if backend.to_azure_sql_db else f"{name} {backend.sql_server_version}"
         return f"{name} {'.'.join(map(str, connection.get_database_version()))}"
     except (DatabaseError, NotImplementedError, AttributeError):
         return name
@@ -61,7 +65,15 @@ def engine_findings(alias: str, options: Options) -> Iterator[Diagnosis]:
                 raise
             reason = (str(error) or repr(error)).strip().splitlines()[0]
             what = look.__name__.lstrip("_").replace("_", " ")
-            yield Diagnosis("not_permitted", Severity.INFO, f"This user may not look at {what}: {reason}")
+            yield Diagnosis(
+                "not_permitted",
+                Severity.INFO,
+                Sentence(
+                    "This user may not look at %(what)s: %(reason)s",
+                    what=what,
+                    reason=reason,
+                ),
+            )
 
 
 def _ask(connection: BaseDatabaseWrapper, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
@@ -78,17 +90,25 @@ def _open_long(count: int, seconds: float, who: str, remedy: str) -> Diagnosis:
     others = f" ({count - 1} more are older than {OLD / 60:.0f} min)" if count > 1 else ""
     return Diagnosis(
         "old_transaction", Severity.WARNING,
-        f"A transaction has been open for {seconds / 60:,.0f} min{others}: {who}. While it lasts, deleted rows of the "
-        "job "
-        "tables stay and claims slow down.", remedy,
+        Sentence(
+            "A transaction has been open for %(value)s min%(others)s: %(who)s. While it lasts, deleted "
+            "rows of the job tables stay and claims slow down.",
+            value=f"{seconds / 60:,.0f}", others=others, who=who,
+        ), remedy,
     )  # fmt: skip
 
 
 def _crowded(used: int, most: int, name: str) -> Iterator[Diagnosis]:
     if used >= CROWDED * most:
         yield Diagnosis(
-            "connections_crowded", Severity.WARNING, f"{used} of the server's {most} connections are in use.",
-            f"Raise {name}, lower the concurrency of workers, or share connections through a pooler.",
+            "connections_crowded", Severity.WARNING, Sentence(
+                "%(used)s of the server's %(most)s connections are in use.",
+                used=used, most=most,
+            ),
+            Sentence(
+                "Raise %(name)s, lower the concurrency of workers, or share connections through a pooler.",
+                name=name,
+            ),
         )  # fmt: skip
 
 
@@ -104,25 +124,31 @@ def _sqlite(connection: BaseDatabaseWrapper, options: Options) -> Iterator[Diagn
     size = wal.stat().st_size if wal.is_file() else 0
     if size > WAL_LIMIT:
         yield Diagnosis(
-            "wal_large", Severity.WARNING, f"The write-ahead log has {size / 2**20:,.0f} MB: a reader that never ends "
-            "keeps it from being folded into the file, and every read gets slower.",
-            "Find and end the long reader, then run: PRAGMA wal_checkpoint(TRUNCATE);",
+            "wal_large", Severity.WARNING, Sentence(
+                "The write-ahead log has %(value)s MB: a reader that never ends keeps it from being "
+                "folded into the file, and every read gets slower.",
+                value=f"{size / 2 ** 20:,.0f}",
+            ),
+            Sentence("Find and end the long reader, then run: PRAGMA wal_checkpoint(TRUNCATE);"),
         )  # fmt: skip
     free = shutil.disk_usage(file.parent).free
     if free < DISK_LEAST:
         yield Diagnosis(
-            "disk_full", Severity.ERROR, f"{free / 2**20:,.0f} MB are left on the disk of the job database: when it "
-            "is full, "
-            "every write fails.", "Make room; `RETENTION` says how long jobs that are over are kept.",
+            "disk_full", Severity.ERROR, Sentence(
+                "%(value)s MB are left on the disk of the job database: when it is full, every write "
+                "fails.",
+                value=f"{free / 2 ** 20:,.0f}",
+            ), Sentence("Make room; `RETENTION` says how long jobs that are over are kept."),
         )  # fmt: skip
     pages, unused, page = (
         _ask(connection, f"PRAGMA {what}")[0][0] for what in ("page_count", "freelist_count", "page_size")
     )
     if unused * page > FREE_LEAST and unused > pages / 2:
         yield Diagnosis(
-            "file_half_empty", Severity.INFO, f"{unused * page / 2**20:,.0f} of {pages * page / 2**20:,.0f} MB of the "
-            "file are "
-            "unused. They are used again before it grows.", "VACUUM gives them back; stop the workers for it.",
+            "file_half_empty", Severity.INFO, Sentence(
+                "%(value)s of %(value2)s MB of the file are unused. They are used again before it grows.",
+                value=f"{unused * page / 2 ** 20:,.0f}", value2=f"{pages * page / 2 ** 20:,.0f}",
+            ), Sentence("VACUUM gives them back; stop the workers for it."),
         )  # fmt: skip
 
 
@@ -133,8 +159,9 @@ def _postgres_vacuum(connection: BaseDatabaseWrapper, options: Options) -> Itera
     value = dict(_ask(connection, "SELECT name, setting FROM pg_settings WHERE name IN ('autovacuum', 'track_counts')"))
     if value.get("autovacuum") != "on" or value.get("track_counts") != "on":
         yield Diagnosis(
-            "autovacuum_off", Severity.ERROR, "Autovacuum is off: the job tables grow without end and claims get ever "
-            "slower.",
+            "autovacuum_off", Severity.ERROR, Sentence(
+                "Autovacuum is off: the job tables grow without end and claims get ever slower.",
+            ),
             "ALTER SYSTEM SET autovacuum = on; ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();",
         )  # fmt: skip
     rows = _ask(
@@ -148,14 +175,20 @@ def _postgres_vacuum(connection: BaseDatabaseWrapper, options: Options) -> Itera
     for table, live, dead, off in rows:
         if off:
             yield Diagnosis(
-                "autovacuum_off_for_table", Severity.ERROR, f"Autovacuum is off for {table}.",
+                "autovacuum_off_for_table", Severity.ERROR, Sentence("Autovacuum is off for %(table)s.", table=table),
                 f"ALTER TABLE {table} RESET (autovacuum_enabled);",
             )  # fmt: skip
         if dead > DEAD_ROWS and dead > 2 * live:
             yield Diagnosis(
-                "table_bloated", Severity.WARNING, f"{table} has {dead:,} dead rows beside {live:,} live ones.",
-                f"VACUUM (ANALYZE) {table}; if that does not help, an old transaction, replica or replication slot "
-                "keeps them.",
+                "table_bloated", Severity.WARNING, Sentence(
+                    "%(table)s has %(dead)s dead rows beside %(live)s live ones.",
+                    table=table, dead=dead, live=live,
+                ),
+                Sentence(
+                    "VACUUM (ANALYZE) %(table)s; if that does not help, an old transaction, replica or "
+                    "replication slot keeps them.",
+                    table=table,
+                ),
             )  # fmt: skip
 
 
@@ -177,8 +210,11 @@ def _postgres_snapshots(connection: BaseDatabaseWrapper, options: Options) -> It
     if slots:
         names = ", ".join(str(name) for (name,) in slots)
         yield Diagnosis(
-            "idle_replication_slot", Severity.WARNING, f"Replication slots that nobody reads keep old rows: {names}.",
-            "Connect the replica again, or SELECT pg_drop_replication_slot('...');",
+            "idle_replication_slot", Severity.WARNING, Sentence(
+                "Replication slots that nobody reads keep old rows: %(names)s.",
+                names=names,
+            ),
+            Sentence("Connect the replica again, or SELECT pg_drop_replication_slot('...');"),
         )  # fmt: skip
 
 
@@ -197,7 +233,13 @@ def _postgres_indexes(connection: BaseDatabaseWrapper, options: Options) -> Iter
     )
     for (name,) in rows:
         yield Diagnosis(
-            "index_invalid", Severity.ERROR, f"The index {name} is invalid: nothing uses it.", f"REINDEX INDEX {name};"
+            "index_invalid",
+            Severity.ERROR,
+            Sentence(
+                "The index %(name)s is invalid: nothing uses it.",
+                name=name,
+            ),
+            f"REINDEX INDEX {name};",
         )
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from django.apps import apps
 from django.db import connections
 from django.db.models import Index, Model
+from django.utils.translation import gettext_noop
 
 from ..models.indexes import NOTHING
+from ..sentence import Sentence
 from ..storage import get_storage
 from ..worker.migrations import pending
 from .finding import Diagnosis, Severity
@@ -25,8 +27,11 @@ def findings(alias: str) -> Iterator[Diagnosis]:
     missing = pending(alias)
     if missing:
         yield Diagnosis(
-            "migrations_pending", Severity.ERROR, f"Migrations are not applied: {', '.join(missing)}.",
-            "Run `manage.py migrate`; workers that start now wait for it.",
+            "migrations_pending", Severity.ERROR, Sentence(
+                "Migrations are not applied: %(names)s.",
+                names=", ".join(missing),
+            ),
+            Sentence("Run `manage.py migrate`; workers that start now wait for it."),
         )  # fmt: skip
     connection = connections[alias]
     with connection.cursor() as cursor:
@@ -36,9 +41,14 @@ def findings(alias: str) -> Iterator[Diagnosis]:
             if table not in tables:
                 if not missing:
                     yield Diagnosis(
-                        "table_missing", Severity.ERROR, f"The table {table} is missing, though its migration counts "
-                        "as applied.",
-                        "Restore it, or run `manage.py migrate chokaq zero` and `migrate` in an empty database.",
+                        "table_missing", Severity.ERROR, Sentence(
+                            "The table %(table)s is missing, though its migration counts as applied.",
+                            table=table,
+                        ),
+                        Sentence(
+                            "Restore it, or run `manage.py migrate chokaq zero` and `migrate` in an empty "
+                            "database.",
+                        ),
                     )  # fmt: skip
                 continue
             have = set(connection.introspection.get_constraints(cursor, table))
@@ -47,7 +57,10 @@ def findings(alias: str) -> Iterator[Diagnosis]:
                 if not missing:
                     yield Diagnosis(
                         "index_missing", Severity.ERROR,
-                        f"{table} lacks the index {index.name}: what it serves reads the whole table.", f"{statement};",
+                        Sentence(
+                            "%(table)s lacks the index %(name)s: what it serves reads the whole table.",
+                            table=table, name=index.name,
+                        ), f"{statement};",
                     )  # fmt: skip
 
 
@@ -58,6 +71,16 @@ def _statements(alias: str, model: type[Model], indexes: list[Index]) -> Iterato
         statement = str(index.create_sql(model, editor))
         if statement != NOTHING:
             yield index, statement
+
+
+_AHEAD = gettext_noop(
+    "The database's clock is %(skew)s s ahead of this machine's. Jobs run by the database's; a run_at that this "
+    "machine computes is off by that much."
+)
+_BEHIND = gettext_noop(
+    "The database's clock is %(skew)s s behind this machine's. Jobs run by the database's; a run_at that this "
+    "machine computes is off by that much."
+)
 
 
 def clock(alias: str) -> Iterator[Diagnosis]:
@@ -72,7 +95,6 @@ def clock(alias: str) -> Iterator[Diagnosis]:
     if abs(skew) - doubt > SKEW:
         yield Diagnosis(
             "clock_skew", Severity.WARNING,
-            f"The database's clock is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's. Jobs "
-            "run by the database's; a run_at that this machine computes is off by that much.",
-            "Let both follow the same time service (NTP).",
+            Sentence(_AHEAD if skew > 0 else _BEHIND, skew=f"{abs(skew):.1f}"),
+            Sentence("Let both follow the same time service (NTP)."),
         )  # fmt: skip

@@ -11,6 +11,7 @@ from django.db import connections
 
 from ..channel_wake import channel_layer, usable
 from ..conf import get_options
+from ..sentence import Sentence
 from .finding import Diagnosis, Severity
 
 __all__ = ["findings"]
@@ -28,9 +29,15 @@ def findings(alias: str) -> Iterator[Diagnosis]:
     elif vendor in ("mysql", "microsoft") or (vendor == "postgresql" and worker.wake_up == "poll"):
         yield Diagnosis(
             "polling", Severity.INFO,
-            "Nothing wakes the workers here: after a silence they find a new job within "
-            f"{worker.idle_poll_interval:g} s.",
-            "A channel layer on Redis (CHANNEL_LAYERS, the extra chokaq-django[redis]) makes that milliseconds.",
+            Sentence(
+                "Nothing wakes the workers here: after a silence they find a new job within "
+                "%(idle_poll_interval)s s.",
+                idle_poll_interval=f"{worker.idle_poll_interval:g}",
+            ),
+            Sentence(
+                "A channel layer on Redis (CHANNEL_LAYERS, the extra chokaq-django[redis]) makes that "
+                "milliseconds.",
+            ),
         )  # fmt: skip
 
 
@@ -40,15 +47,19 @@ def _round_trip() -> Iterator[Diagnosis]:
     except Exception as error:  # noqa: BLE001 - of whatever layer
         why = "no message came back" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
         yield Diagnosis(
-            "channel_layer_unreachable", Severity.WARNING, f"The channel layer does not pass messages on ({why}): "
-            "workers "
-            "find new jobs by polling.", "Look at CHANNEL_LAYERS['default'] and at its server.",
+            "channel_layer_unreachable", Severity.WARNING, Sentence(
+                "The channel layer does not pass messages on (%(why)s): workers find new jobs by polling.",
+                why=why,
+            ), Sentence("Look at CHANNEL_LAYERS['default'] and at its server."),
         )  # fmt: skip
         return
     if took > SLOW:
         yield Diagnosis(
-            "channel_layer_slow", Severity.WARNING, f"A message through the channel layer took {took * 1000:,.0f} ms.",
-            "Look at the load of its server and at the way to it.",
+            "channel_layer_slow", Severity.WARNING, Sentence(
+                "A message through the channel layer took %(value)s ms.",
+                value=f"{took * 1000:,.0f}",
+            ),
+            Sentence("Look at the load of its server and at the way to it."),
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from .failures import safe_text
+from .text import safe_text
 
 __all__ = ["ENTRY_LIMIT", "KEPT", "append_attempt", "read_attempts"]
 

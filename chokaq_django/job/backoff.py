@@ -33,9 +33,13 @@ def _option(policy: object, name: str, value: object) -> float:
 def _number(policy: object, name: str, value: object, *, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{type(policy).__name__}: {name} must be a number, got {value!r}")
-    if not (math.isfinite(value) and value >= least):
-        raise ValueError(f"{type(policy).__name__}: {name} must be finite and at least {least:g}, got {value!r}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and number >= least):
+        raise ValueError(f"{type(policy).__name__}: {name} must be finite and at least {least:g}, got {value!r:.60}")
+    return number
 
 
 def _jittered(seconds: float, jitter: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
+import typing
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, NoReturn
@@ -18,9 +18,10 @@ import msgspec
 
 from ..conf import get_options
 from .annotations import ShapeBuilder, UnsupportedTypeError
-from .containers import DictShape, RecordShape, UnionShape
+from .containers import RecordShape, UnionShape
 from .definition import JobType
 from .failures import PayloadError, PayloadTooLarge, SchemaVersionError
+from .places import each_problem, located
 from .schema import lift
 from .shape import (
     MAX_DEPTH,
@@ -36,13 +37,22 @@ from .shape import (
     type_name,
 )
 
-__all__ = ["PayloadCodec", "PayloadError", "PayloadTooLarge", "SchemaVersionError", "decode", "encode", "encode_result"]
+__all__ = [
+    "PayloadCodec",
+    "PayloadError",
+    "PayloadTooLarge",
+    "SchemaVersionError",
+    "decode",
+    "encode",
+    "encode_result",
+    "lifted",
+]
 
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
+_names_in = msgspec.json.Decoder(float_hook=str).decode
+"""For what looks at names alone: a number may be beyond every float, where a Decimal holds it."""
 _NUL = b"\\u0000"
-_PLACE = re.compile(r"(?P<message>.*) - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`", re.DOTALL)
-_STEP = re.compile(r"\.[^.\[]+|\[\.\.\.\]|\[\d+\]")
 _PLAIN = (str, int, bool, float, type(None))
 _COMBINATIONS_KEPT = 256
 
@@ -83,6 +93,11 @@ class PayloadCodec:
         self._plan = _Plan(shape, decoder.decode, builder.constrained, values, set())
         return self._plan
 
+    @property
+    def shape(self) -> RecordShape:
+        """What the payloads of this class hold. ``UnsupportedTypeError`` as in :meth:`compile`."""
+        return (self._plan or self.compile()).shape
+
     def encode(self, obj: Any, limit: int) -> str:
         """JSON text of ``obj``, at most ``limit`` bytes of UTF-8; ``PayloadError`` with the path of a bad value."""
         plan = self._plan or self.compile()
@@ -120,10 +135,19 @@ class PayloadCodec:
         # Text that our own encoder wrote comes out the same; only other text can hold fields that the type lacks.
         if _to_json(obj) != data:
             try:
-                plan.shape.unknown(_from_json(data))
+                plan.shape.unknown(_names_in(data))
             except Refused as refused:
                 raise PayloadError(refused.path, refused.message) from None
         return obj
+
+    def problems(self, text: str) -> list[PayloadError]:
+        """What is wrong with JSON ``text``: the first of each field, where :meth:`decode` stops at the first of all."""
+        try:
+            self.decode(text)
+            return []
+        except PayloadError as error:
+            first = error
+        return each_problem(self.shape, typing.get_type_hints(self.cls, include_extras=True), text) or [first]
 
     def _check(self, plan: _Plan, obj: Any) -> None:
         try:
@@ -139,8 +163,7 @@ class PayloadCodec:
         try:
             return plan.decode(data)
         except msgspec.ValidationError as error:
-            path, message = _split(str(error))
-            raise PayloadError(_exact_path(plan.shape, data, path), message) from None
+            raise located(plan.shape, data, error) from None
         except msgspec.DecodeError as error:
             raise PayloadError("$", f"not valid JSON: {str(error).removeprefix('JSON is malformed: ')}") from None
         except RecursionError:
@@ -168,55 +191,6 @@ def _has_float(shape: Shape) -> bool:
 
 def _is_finite(value: Any) -> bool:
     return type(value) is not float or math.isfinite(value)
-
-
-# --- what is wrong with stored text --------------------------------------------------------------------------------
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Path and message of a msgspec error such as "Expected `int`, got `str` - at `$.user_id`"."""
-    match = _PLACE.fullmatch(text)
-    if match is None:
-        return "$", text
-    return (f"{match['path']}[...]", f"key: {match['message']}") if match["key"] else (match["path"], match["message"])
-
-
-def _exact_path(shape: Shape | None, data: bytes, path: str) -> str:
-    """``path`` with every ``[...]``, which msgspec writes for "some key", replaced by the key."""
-    if "[...]" not in path:
-        return path
-    try:
-        return _with_keys(shape, _from_json(data), path)
-    except (msgspec.DecodeError, RecursionError, LookupError, TypeError, AttributeError):
-        return path  # text that is broken further on, or says a key twice: the path cannot be followed
-
-
-def _with_keys(shape: Shape | None, raw: Any, path: str) -> str:
-    exact = "$"
-    for step in _STEP.findall(path[1:]):
-        if isinstance(shape, UnionShape):
-            shape = shape.option_for(raw)
-        if step != "[...]":
-            exact += step
-            shape, raw = shape.step(raw, step) if shape is not None else (None, None)
-            continue
-        if not isinstance(shape, DictShape):
-            return path
-        key = _bad_key(shape, raw)
-        if key is None:
-            return path
-        exact += key_step(key)
-        shape, raw = shape.value, raw[key]
-    return exact
-
-
-def _bad_key(shape: DictShape, raw: Mapping[str, Any]) -> str | None:
-    for key, value in raw.items():
-        try:
-            msgspec.json.decode(_to_json({key: value}), type=shape.hint)
-        except Exception:  # noqa: BLE001 - the error itself is known, only its place is wanted
-            return key
-    return None
 
 
 # --- the functions the rest of the package uses --------------------------------------------------------------------
@@ -250,16 +224,24 @@ def decode(job_type: JobType, text: str, schema_version: int) -> Any:
     """
     if job_type.codec is None:
         return text
-    if schema_version != job_type.schema_version:
-        try:
-            raw = _from_json(text)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise PayloadError("$", f"not valid JSON: {error}") from None
-        try:
-            text = _to_json(lift(job_type, raw, schema_version)).decode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise SchemaVersionError("$", f"a migration returned what is not JSON: {error}") from error
-    return job_type.codec.decode(text)
+    return job_type.codec.decode(lifted(job_type, text, schema_version))
+
+
+def lifted(job_type: JobType, text: str, schema_version: int) -> str:
+    """Payload text as one of the type's own schema version, which nobody has checked yet. Errors as in :func:`decode`.
+
+    A raw type has no migrations: its text stays.
+    """
+    if job_type.codec is None or schema_version == job_type.schema_version:
+        return text
+    try:
+        raw = _from_json(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise PayloadError("$", f"not valid JSON: {error}") from None
+    try:
+        return _to_json(lift(job_type, raw, schema_version)).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SchemaVersionError("$", f"a migration returned what is not JSON: {error}") from error
 
 
 def encode_result(value: Any) -> str | None:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast, dataclass_transform
 from weakref import WeakKeyDictionary
 
+from ..sentence import Sentence
 from .backoff import Backoff, Explicit
 from .durations import Duration, to_seconds
 from .envelope import EnvelopeError, clean_priority, clean_queue, clean_type
@@ -144,7 +145,25 @@ class JobType:
             option = "atomic=True" if self.atomic else "interrupt=True"
             why = "its transaction belongs to one thread" if self.atomic else "it raises inside the job's own thread"
             raise TypeError(f"job type {self.key!r}: {option} needs a plain `def` handler, not `async def`: {why}")
+        _refuse_wrong_parameters(self, handler)
         return dataclasses.replace(self, handler=handler, is_async=is_async)
+
+
+def _refuse_wrong_parameters(job_type: JobType, handler: Handler) -> None:
+    """``TypeError`` for a handler that cannot be called as workers call it: each of its jobs would die of that."""
+    given = ("type", "payload_text", "ctx") if job_type.wants_raw else ("job", "ctx")
+    try:
+        inspect.signature(handler).bind(*given)
+    except ValueError:
+        return  # no signature to be had, as of some callables in C
+    except TypeError:
+        name = getattr(handler, "__name__", "handler")
+        if job_type.cls is not None and getattr(job_type.cls, "run", None) is handler:
+            given = ("self", "ctx")
+        raise TypeError(
+            f"job type {job_type.key!r}: {name}{inspect.signature(handler)} cannot be called with what a worker gives "
+            f"it; write `def {name}({', '.join(given)})`"
+        ) from None
 
 
 def is_async_callable(handler: Handler) -> bool:
@@ -237,7 +256,7 @@ def nearest(name: object, valid: Iterable[str]) -> str:
     """``"; did you mean 'queue'?"`` for the valid name nearest to ``name``, or an empty string."""
     found = difflib.get_close_matches(str(name).casefold(), {v.casefold(): v for v in valid}, n=1, cutoff=0.6)
     by_fold = {v.casefold(): v for v in valid}
-    return f"; did you mean {by_fold[found[0]]!r}?" if found else ""
+    return Sentence("; did you mean %(name)s?", name=repr(by_fold[found[0]])) if found else ""
 
 
 def clean_options(owner: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 
+from ..sentence import shown
+
 __all__ = ["LONGEST_DELAY", "Duration", "to_seconds"]
 
 Duration = timedelta | int | float
@@ -27,9 +29,9 @@ def to_seconds(value: object, *, zero: bool = False) -> float:
         except OverflowError:
             raise ValueError("must be a finite number of seconds, got an integer too large for one") from None
     else:
-        raise TypeError(f"must be a timedelta or a number of seconds, got {value!r}")
+        raise TypeError(f"must be a timedelta or a number of seconds, got {shown(value)}")
     if not math.isfinite(seconds):
-        raise ValueError(f"must be a finite number of seconds, got {value!r}")
+        raise ValueError(f"must be a finite number of seconds, got {shown(value)}")
     if seconds < 0 or (seconds == 0 and not zero):
-        raise ValueError(f"must be {'0 or more' if zero else 'more than 0'}, got {value!r}")
+        raise ValueError(f"must be {'0 or more' if zero else 'more than 0'}, got {shown(value)}")
     return seconds

@@ -10,11 +10,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TypeVar
 
+from ..sentence import Sentence, shown
 from .durations import LONGEST_DELAY, to_seconds
+from .text import UNSTORABLE
 
 __all__ = [
     "EnvelopeError",
+    "bounded",
     "clean_created_by",
     "clean_delay",
     "clean_headers",
@@ -31,12 +36,15 @@ KEY_LIMIT = 255
 PERSON_LIMIT = 100
 TAG_LIMIT = 100
 TAG_COUNT = 50
+TAGS_READ = 1_000
+"""Items that are looked at: a generator may have no end."""
 HEADERS_LIMIT = 8_000
 PRIORITY_LIMIT = 1_000_000
 
+T = TypeVar("T")
+
 _TYPE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*")
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class EnvelopeError(ValueError):
@@ -51,15 +59,32 @@ class EnvelopeError(ValueError):
         return f"{self.field} {self.message}"
 
 
+def bounded(field: str, values: Iterable[T], most: int, refusal: str | None = None) -> list[T]:
+    """``values``, of which no more than ``most`` are taken: a generator may have no end. ``refusal``: what is said of
+    more than that."""
+    found = list(islice(values, most + 1))
+    if len(found) > most:
+        raise EnvelopeError(field, refusal or _too_many(most))
+    return found
+
+
+def _too_many(most: int) -> Sentence:
+    return Sentence("must be at most %(most)s, got more", most=f"{most:,}")
+
+
 def _text(field: str, value: object, limit: int) -> str:
     if not isinstance(value, str):
-        raise EnvelopeError(field, f"must be a string, got {type(value).__name__}")
+        raise EnvelopeError(field, Sentence("must be a string, got %(name)s", name=type(value).__name__))
     text = str(value).strip()
     if len(text) > limit:
-        raise EnvelopeError(field, f"must be at most {limit} characters, got {len(text):,}")
-    bad = _UNSTORABLE.search(text)
+        raise EnvelopeError(
+            field, Sentence("must be at most %(limit)s characters, got %(text)s", limit=limit, text=len(text))
+        )
+    bad = UNSTORABLE.search(text)
     if bad:
-        raise EnvelopeError(field, f"must not contain NUL or lone surrogates, got U+{ord(bad.group()):04X}")
+        raise EnvelopeError(
+            field, Sentence("must not contain NUL or lone surrogates, got U+%(group)s", group=f"{ord(bad.group()):04X}")
+        )
     return text
 
 
@@ -68,7 +93,11 @@ def clean_queue(value: object) -> str:
     name = _text("queue", value, NAME_LIMIT)
     if not _QUEUE_NAME.fullmatch(name):
         raise EnvelopeError(
-            "queue", f"must be letters, digits, '_', '.', ':' or '-', starting with a letter or digit, got {name!r}"
+            "queue",
+            Sentence(
+                "must be letters, digits, '_', '.', ':' or '-', starting with a letter or digit, got %(name)s",
+                name=repr(name),
+            ),
         )
     return name
 
@@ -79,7 +108,10 @@ def clean_type(value: object) -> str:
     if not _TYPE_KEY.fullmatch(key):
         raise EnvelopeError(
             "type",
-            f"must be letters, digits, '_', '.', ':', '/', '+' or '-', starting with a letter or digit, got {key!r}",
+            Sentence(
+                "must be letters, digits, '_', '.', ':', '/', '+' or '-', starting with a letter or digit, got %(key)s",
+                key=repr(key),
+            ),
         )
     return key
 
@@ -87,9 +119,16 @@ def clean_type(value: object) -> str:
 def clean_priority(value: object) -> int:
     """A priority: an integer from -1,000,000 to 1,000,000; higher runs first."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EnvelopeError("priority", f"must be an integer, got {value!r}")
+        raise EnvelopeError("priority", Sentence("must be an integer, got %(value)s", value=shown(value)))
     if abs(value) > PRIORITY_LIMIT:
-        raise EnvelopeError("priority", f"must be from -{PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}, got {value:,}")
+        raise EnvelopeError(
+            "priority",
+            Sentence(
+                "must be from -%(priority_limit)s to %(priority_limit)s, got %(value)s",
+                priority_limit=PRIORITY_LIMIT,
+                value=shown(value),
+            ),
+        )
     return int(value)
 
 
@@ -108,10 +147,11 @@ def clean_tags(value: object) -> str:
     if value is None:
         return "[]"
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise EnvelopeError("tags", f"must be a list of strings, got {value!r:.80}")
-    tags = list(dict.fromkeys(tag for tag in (_text("tags", item, TAG_LIMIT) for item in value) if tag))
-    if len(tags) > TAG_COUNT:
-        raise EnvelopeError("tags", f"must be at most {TAG_COUNT}, got {len(tags)}")
+        raise EnvelopeError("tags", Sentence("must be a list of strings, got %(value)s", value=shown(value)))
+    # Blanks and repeats do not count, but they must not go on for ever either.
+    given = bounded("tags", value, TAGS_READ, _too_many(TAG_COUNT))
+    each = dict.fromkeys(_text("tags", item, TAG_LIMIT) for item in given)
+    tags = bounded("tags", filter(None, each), TAG_COUNT)
     return json.dumps(tags, ensure_ascii=False, separators=(",", ":")) if tags else "[]"
 
 
@@ -120,16 +160,23 @@ def clean_headers(value: object) -> str:
     if value is None:
         return "{}"
     if not isinstance(value, Mapping):
-        raise EnvelopeError("headers", f"must be a dict of strings, got {type(value).__name__}")
+        raise EnvelopeError("headers", Sentence("must be a dict of strings, got %(name)s", name=type(value).__name__))
     headers: dict[str, str] = {}
     for name, content in value.items():
         key = _text("headers", name, KEY_LIMIT)
         if not key:
-            raise EnvelopeError("headers", "must not have a blank name")
+            raise EnvelopeError("headers", Sentence("must not have a blank name"))
         headers[key] = _text(f"headers[{key!r}]", content, HEADERS_LIMIT)
     text = json.dumps(headers, ensure_ascii=False, separators=(",", ":")) if headers else "{}"
     if len(text) > HEADERS_LIMIT:
-        raise EnvelopeError("headers", f"must be at most {HEADERS_LIMIT:,} characters of JSON, got {len(text):,}")
+        raise EnvelopeError(
+            "headers",
+            Sentence(
+                "must be at most %(headers_limit)s characters of JSON, got %(text)s",
+                headers_limit=HEADERS_LIMIT,
+                text=len(text),
+            ),
+        )
     return text
 
 
@@ -138,13 +185,20 @@ def clean_time(value: object, field: str) -> datetime | None:
     if value is None:
         return None
     if not isinstance(value, datetime):
-        raise EnvelopeError(field, f"must be an aware datetime, got {value!r:.80}")
+        raise EnvelopeError(field, Sentence("must be an aware datetime, got %(value)s", value=shown(value)))
     if value.utcoffset() is None:
-        raise EnvelopeError(field, f"must be an aware datetime, got a naive one ({value}); use django.utils.timezone")
+        raise EnvelopeError(
+            field,
+            Sentence(
+                "must be an aware datetime, got a naive one (%(value)s); use django.utils.timezone", value=str(value)
+            ),
+        )
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise EnvelopeError(field, f"must be within the years 1 to 9999 in UTC, got {value}") from None
+        raise EnvelopeError(
+            field, Sentence("must be within the years 1 to 9999 in UTC, got %(value)s", value=str(value))
+        ) from None
 
 
 def clean_delay(value: object, field: str) -> timedelta | None:
@@ -156,5 +210,5 @@ def clean_delay(value: object, field: str) -> timedelta | None:
     except (TypeError, ValueError) as error:
         raise EnvelopeError(field, str(error)) from None
     if seconds > LONGEST_DELAY:
-        raise EnvelopeError(field, f"must be at most 100 years, got {value!r}")
+        raise EnvelopeError(field, Sentence("must be at most 100 years, got %(value)s", value=shown(value)))
     return timedelta(seconds=seconds)

@@ -1,26 +1,20 @@
-"""How a job can fail: reasons, exceptions, what is fatal, and how an error becomes storable text."""
+"""How a job can fail: reasons, exceptions, and what is fatal."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
-import os
 import re
-import sysconfig
-import traceback
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, IntEnum
-from types import TracebackType
 from typing import TYPE_CHECKING
+
+from .text import safe_text
 
 if TYPE_CHECKING:
     from .definition import JobType
 
 __all__ = [
     "CancelReason",
-    "ErrorInfo",
     "FailureReason",
     "FatalJobError",
     "JobCancelled",
@@ -31,11 +25,8 @@ __all__ = [
     "SchemaVersionError",
     "Snooze",
     "ThrottledError",
-    "describe",
-    "fingerprint",
     "is_fatal",
     "retry_after",
-    "safe_text",
 ]
 
 
@@ -75,6 +66,18 @@ class FailureReason(IntEnum):
             return cls(value)
         raise ValueError(f"{value!r} is not a failure reason")
 
+    @classmethod
+    def label_of(cls, value: object) -> str:
+        """The label for a number, a name or a label; what only newer code knows stays as it is."""
+        try:
+            return cls.parse(value).label
+        except ValueError:
+            return str(value)
+
+
+RESERVED = (FailureReason.CIRCUIT_BREAKER_OPEN, FailureReason.REJECTED, FailureReason.TRANSIENT)
+"""Reasons of which no job dies; lists to choose from leave them out."""
+
 
 class CancelReason(Enum):
     """Why a running job was told to stop."""
@@ -105,6 +108,10 @@ class ThrottledError(JobError):
         self.retry_after = retry_after
 
 
+PATH_LIMIT = 200
+_KEY = re.compile(r'\["(?:[^"\\]|\\.)*"\]')
+
+
 class PayloadError(JobError):
     """A payload that cannot be stored or read. ``path`` says where, as in ``$.items[3].price``."""
 
@@ -115,6 +122,16 @@ class PayloadError(JobError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+    @property
+    def plain_path(self) -> str:
+        """The path without keys of mappings, which are data as values are: ``$.by_mail[...].age``."""
+        return safe_text(_KEY.sub("[...]", self.path), PATH_LIMIT)
+
+
+UNREADABLE = "PayloadError"
+"""Error type of a job whose payload its worker could not read, so that its handler did not run. One that a handler
+raises itself has its module in front."""
 
 
 class PayloadTooLarge(PayloadError):  # noqa: N818 - reads as what it says
@@ -196,148 +213,3 @@ def retry_after(exc: BaseException) -> float | None:
         if math.isfinite(seconds):
             return max(seconds, 0.0)
     return None
-
-
-# --- storable text -------------------------------------------------------------------------------------------------
-
-MESSAGE_LIMIT = 2_000
-DETAILS_LIMIT = 16_000
-TYPE_LIMIT = 255
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return f"\\u{code:04x}" if code > 0xFF else f"\\x{code:02x}"
-
-
-def safe_text(text: str, limit: int | None = None) -> str:
-    """``text`` made storable on every engine: NUL and lone surrogates escaped, cut to ``limit`` characters.
-
-    A cut text ends in a mark with its full length, and the mark is inside the limit.
-    """
-    length = len(text)
-    if limit is not None:
-        text = text[:limit]  # escaping only lengthens: what is beyond the limit cannot be kept
-    text = _UNSTORABLE.sub(_escape, text)
-    if limit is None or (length <= limit and len(text) <= limit):
-        return text
-    mark = f"… [truncated, {length:,} characters]"
-    return text[: max(limit - len(mark), 0)] + mark[:limit]
-
-
-def _safe_middle(text: str, limit: int) -> str:
-    """Like ``safe_text``, but cuts the middle: a traceback's end says what happened, its beginning where."""
-    length = len(text)
-    if length > 2 * limit:
-        text = text[:limit] + text[-limit:]  # escaping only lengthens: no more than this can be kept
-    text = _UNSTORABLE.sub(_escape, text)
-    if length <= limit and len(text) <= limit:
-        return text
-    mark = f"\n… [truncated, {length:,} characters] …\n"
-    head = limit // 4
-    return text[:head] + mark + text[len(text) - (limit - head - len(mark)) :]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
-    """An exception as storable text: dotted type name, message, traceback, and its innermost frame of the project."""
-
-    type: str
-    message: str
-    details: str
-    frame: str = ""
-
-
-def describe(exc: BaseException) -> ErrorInfo:
-    """``exc`` as text that can always be stored. Never raises, whatever the exception's own methods do."""
-    name = _type_name(type(exc))
-    try:
-        message = safe_text(str(exc), MESSAGE_LIMIT)
-    except BaseException as error:  # noqa: BLE001 - a hostile __str__ must not turn a failure into another one
-        message = f"<{name}.__str__ raised {type(error).__name__}>"
-    try:
-        details = "".join(traceback.format_exception(exc))
-    except BaseException as error:  # noqa: BLE001 - as above: format_exception calls user code
-        details = (
-            f"{_frames_only(exc)}{name}: {message}\n<the traceback could not be formatted: {type(error).__name__}>"
-        )
-    return ErrorInfo(name, message, _safe_middle(details, DETAILS_LIMIT), safe_text(_own_frame(_traceback(exc)), 500))
-
-
-def _traceback(exc: BaseException) -> TracebackType | None:
-    # Past a property that a class may put in its place.
-    return vars(BaseException)["__traceback__"].__get__(exc)  # type: ignore[no-any-return]
-
-
-def _frames_only(exc: BaseException) -> str:
-    try:
-        return "".join(traceback.format_tb(_traceback(exc)))
-    except BaseException:  # noqa: BLE001 - source lines may be unreadable; the rest of the description still stands
-        return ""
-
-
-def _type_name(cls: type[BaseException]) -> str:
-    try:
-        module, name = str(cls.__module__), str(cls.__qualname__)
-    except BaseException:  # noqa: BLE001 - a metaclass may answer for both
-        module, name = "builtins", str(type.__dict__["__name__"].__get__(cls))
-    return safe_text(name if module in ("builtins", "__main__") else f"{module}.{name}", TYPE_LIMIT)
-
-
-# --- fingerprint ---------------------------------------------------------------------------------------------------
-
-_VARIABLE_PARTS = re.compile(
-    r"""
-    (?P<quoted> '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` )
-    | (?P<uuid> \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b )
-    | (?P<ulid> \b[0-7][0-9A-HJKMNP-TV-Z]{25}\b )
-    | (?P<hex> \b(?:0[xX][0-9a-fA-F]+|(?=[a-fA-F]*\d)[0-9a-fA-F]{8,})\b )
-    | (?P<number> \d+(?:[.,:]\d+)* )
-    """,
-    re.VERBOSE,
-)
-_PLACEHOLDERS = {"quoted": "<str>", "uuid": "<id>", "ulid": "<id>", "hex": "<hex>", "number": "<n>"}
-_FOREIGN = tuple(
-    {os.path.realpath(path) + os.sep for key, path in sysconfig.get_paths().items() if key in ("stdlib", "platstdlib")}
-)
-_OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir)) + os.sep
-
-
-def fingerprint(reason: FailureReason | int, error: BaseException | ErrorInfo | None) -> str:
-    """32 hex digits that are equal for failures an operator would call the same.
-
-    Made of the reason, the exception type, the message with numbers, ids, hex and quoted strings replaced, and the
-    innermost frame of the project's own code (file and function; no line number, so that a deploy keeps the group).
-    """
-    if isinstance(error, BaseException):
-        error = describe(error)
-    parts = [str(int(reason))]
-    if error is not None:
-        parts += [error.type, normalise_message(error.message), error.frame]
-    return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
-
-
-def normalise_message(message: str) -> str:
-    """The first 500 characters of ``message`` with every part that differs from job to job replaced."""
-    text = _VARIABLE_PARTS.sub(lambda match: _PLACEHOLDERS[str(match.lastgroup)], message[:500])
-    return " ".join(text.split())
-
-
-def _own_frame(tb: TracebackType | None) -> str:
-    """``file:function`` of the innermost frame outside site-packages, the standard library and this package."""
-    found = ""
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if _is_own_code(code.co_filename):
-            found = f"{os.path.basename(code.co_filename)}:{code.co_qualname}"
-        tb = tb.tb_next
-    return found
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_own_code(filename: str) -> bool:
-    if filename.startswith("<") or "site-packages" in filename or "dist-packages" in filename:
-        return False
-    path = os.path.realpath(filename)
-    return not path.startswith(_FOREIGN) and not path.startswith(_OWN_PACKAGE)

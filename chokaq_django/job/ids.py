@@ -7,15 +7,17 @@ when the clock steps, and it repeats ids in a forked child. This one does neithe
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
 
 from ulid import ULID, base32, constants
 
-__all__ = ["ULIDSequence", "new_id"]
+__all__ = ["ULIDSequence", "clean_id", "new_id"]
 
 _PAIRS = tuple(a + b for a in base32.ENCODE for b in base32.ENCODE)
+_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _LOW_BITS = 20
 _LOW_LIMIT = 1 << _LOW_BITS
 _LOW_CHARS = _LOW_BITS // 5
@@ -79,3 +81,9 @@ if hasattr(os, "register_at_fork"):
 def new_id() -> str:
     """A new job id: a ULID of 26 characters, greater than every id this process made before."""
     return _sequence.next()
+
+
+def clean_id(value: object) -> str | None:
+    """A job id as it is stored; None for what cannot be one."""
+    text = value.strip().upper() if isinstance(value, str) else ""
+    return text if _ID.fullmatch(text) else None

@@ -125,9 +125,28 @@ class Registry:
         with self._lock:
             return sorted(self._by_class.values(), key=lambda job_type: job_type.key) + list(self._raw.values())
 
+    def runnable(self) -> list[str]:
+        """The keys, aliases and patterns of what has a handler here."""
+        handled = (job_type for job_type in self.types() if job_type.handler is not None)
+        return [name for job_type in handled for name in (job_type.key, *job_type.aliases)]
+
     def nearest_key(self, key: str) -> str:
         """A hint such as ``"; did you mean 'email.send.v1'?"``, or an empty string."""
         return nearest(key, list(self._by_key))
+
+    def why_not_runnable(self, key: str, /) -> tuple[str, str]:
+        """Of a key that has no handler here: what is wrong, and what to do about it."""
+        job_type = self.get(key)
+        if job_type is not None and job_type.cls is not None:
+            name = job_type.cls.__name__
+            return (
+                f"The job type {key!r} ({_name(job_type.cls)}) has no handler here",
+                f"Give {name} a method run(self, ctx), or write @handles({name}) in a handlers.py of an installed app.",
+            )
+        return (
+            f"No job type {key!r} is registered here{self.nearest_key(key)}",
+            "Is its class in the jobs.py of an app in INSTALLED_APPS? A renamed type has its old key in aliases.",
+        )
 
     def unregister(self, cls: type[Any], /) -> None:
         """Forget a type. For tests."""

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from .audit import AuditEntry
-from .bulk import BulkAction, BulkItem, BulkItemState, BulkOperation, BulkState
+from .bulk import TOLD, BulkAction, BulkItem, BulkItemState, BulkOperation, BulkState
+from .deck import Deck
 from .fleet import Circuit, LeaderLease, Worker
+from .groups import FailureGroup, FailureTotal, FailureTriage
 from .jobs import FailureReason, JobArchive, JobBase, JobDLQ, JobHot, JobStatus, JobTrash, PayloadVersion
-from .metrics import HISTOGRAM_BINS, BucketOutcome, MetricBucket
+from .metrics import (
+    BUCKETS_KEPT,
+    FIVE_MINUTES,
+    HISTOGRAM_BINS,
+    HISTOGRAM_LIMITS,
+    HOUR,
+    MINUTE,
+    TICK,
+    TICKS_KEPT,
+    BucketOutcome,
+    Counter,
+    MetricBucket,
+    MetricRollup,
+)
 from .queue import Queue
+from .retention import RetentionMark
+from .setting import Setting
 
 __all__ = [
+    "BUCKETS_KEPT",
+    "FIVE_MINUTES",
     "HISTOGRAM_BINS",
+    "HISTOGRAM_LIMITS",
+    "HOUR",
+    "MINUTE",
+    "TICK",
+    "TICKS_KEPT",
+    "TOLD",
     "AuditEntry",
     "BucketOutcome",
     "BulkAction",
@@ -19,7 +44,12 @@ __all__ = [
     "BulkOperation",
     "BulkState",
     "Circuit",
+    "Counter",
+    "Deck",
+    "FailureGroup",
     "FailureReason",
+    "FailureTotal",
+    "FailureTriage",
     "JobArchive",
     "JobBase",
     "JobDLQ",
@@ -28,7 +58,10 @@ __all__ = [
     "JobTrash",
     "LeaderLease",
     "MetricBucket",
+    "MetricRollup",
     "PayloadVersion",
     "Queue",
+    "RetentionMark",
+    "Setting",
     "Worker",
 ]

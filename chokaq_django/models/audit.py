@@ -20,6 +20,7 @@ class AuditEntry(models.Model):
     details = TextField(default="{}", help_text=_("JSON object: what changed."))
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_audit_entry"
         verbose_name = _("audit entry")
         verbose_name_plural = _("audit entries")

@@ -37,7 +37,8 @@ class BulkState(models.TextChoices):
 
 
 class BulkItemState(models.IntegerChoices):
-    """What became of one job of an operation. The last three are known only where somebody watches for them."""
+    """What became of one job of an operation. The three that begin with "Applied, then" are known only where somebody
+    watches for them."""
 
     WAITING = 0, _("Waiting")
     APPLIED = 1, _("Applied")
@@ -46,6 +47,11 @@ class BulkItemState(models.IntegerChoices):
     SUCCEEDED = 4, _("Applied, then succeeded")
     DIED = 5, _("Applied, then died")
     GONE = 6, _("Applied, then cancelled or deleted")
+    LEFT_ALONE = 7, _("Left alone")
+
+
+TOLD = (BulkItemState.REFUSED, BulkItemState.LEFT_ALONE)
+"""States of jobs that an operation did not act on: their notes say why."""
 
 
 class BulkOperation(models.Model):
@@ -70,10 +76,14 @@ class BulkOperation(models.Model):
     updated_at = UTCDateTimeField()
 
     total = models.IntegerField(default=0)
+    counts = TextField(null=True, help_text=_("JSON: the set by queue and type, counted while it was frozen."))
     done = models.IntegerField(default=0)
     applied = models.IntegerField(default=0)
     requested = models.IntegerField(default=0)
     refused = models.IntegerField(default=0)
+    left_alone = models.IntegerField(
+        default=0, db_default=0, help_text=_("Not meant by a condition, or as it was to be already.")
+    )
     samples = TextField(default="[]", help_text=_("JSON list of the first refusals: id and reason."))
     succeeded = models.IntegerField(default=0)
     died = models.IntegerField(default=0)
@@ -96,8 +106,10 @@ class BulkOperation(models.Model):
     watch_id = KeyField(max_length=26, default="", blank=True)
     paid_at = UTCDateTimeField(null=True, help_text=_("Up to when the drip rate is used up."))
     recent = TextField(default="[]", help_text=_("JSON: ended and died, in the window before and in this one."))
+    history = TextField(default="[]", help_text=_("JSON list: seconds since the start, ended and died until then."))
 
     class Meta:
+        default_permissions = ()
         db_table = "chokaq_bulk_operation"
         verbose_name = _("bulk operation")
         verbose_name_plural = _("bulk operations")
@@ -115,9 +127,16 @@ class BulkItem(models.Model):
     job_id = ULIDField()
     generation = models.IntegerField(null=True, help_text=_("The job's when it was selected by a filter."))
     state = models.IntegerField(choices=BulkItemState.choices, default=BulkItemState.WAITING)
-    note = TextField(null=True, help_text=_("Why it was refused, or JSON of what an edit replaced."))
+    note = TextField(
+        null=True,
+        help_text=_(
+            "Why it was refused or left alone; or JSON of what an edit replaced, or the operation that put it into the "
+            "Trash."
+        ),
+    )
 
     class Meta:
+        default_permissions = ()
         db_table = "chokaq_bulk_item"
         verbose_name = _("job of a bulk operation")
         verbose_name_plural = _("jobs of bulk operations")
@@ -125,3 +144,8 @@ class BulkItem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} in {self.operation_id}"
+
+    @property
+    def why(self) -> str:
+        """Why the operation did not act on it; empty where it did."""
+        return (self.note or "") if self.state in TOLD else ""

@@ -30,8 +30,14 @@ class Worker(models.Model):
     conflicts = models.BigIntegerField(default=0)
     rss_mb = models.FloatField(null=True)
     stop_requested = models.BooleanField(default=False)
+    clock_offset = models.FloatField(
+        null=True, help_text=_("Seconds that its machine's clock is ahead of the database's; negative: behind.")
+    )
+    clock_doubt = models.FloatField(null=True, help_text=_("Seconds by which clock_offset may be wrong."))
+    types = TextField(null=True, help_text=_("JSON list of the type keys and patterns that its code knows."))
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_worker"
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
@@ -50,6 +56,7 @@ class LeaderLease(models.Model):
     expires_at = UTCDateTimeField()
 
     class Meta:
+        default_permissions = ()
         db_table = "chokaq_leader_lease"
 
     def __str__(self) -> str:
@@ -74,6 +81,7 @@ class Circuit(models.Model):
     updated_by = CharField(max_length=100, null=True)
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_circuit"
         verbose_name = _("circuit")
         verbose_name_plural = _("circuits")

@@ -89,6 +89,7 @@ class JobHot(JobBase):
     progress_message = TextField(null=True)
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_job_hot"
         verbose_name = _("active job")
         verbose_name_plural = _("active jobs")
@@ -105,6 +106,7 @@ class JobHot(JobBase):
         indexes = [
             StatusIndex(statuses=(0,), fields=["queue", "priority", "run_at", "id"], name="chokaq_hot_claim"),
             StatusIndex(statuses=(1, 2), fields=["queue"], name="chokaq_hot_live"),
+            StatusIndex(statuses=(7,), fields=["queue"], name="chokaq_hot_awaiting"),  # costs only such jobs
             SparseUniqueIndex(fields=["idempotency_key"], name="chokaq_hot_key"),
             SparseIndex(fields=["deadline_at"], name="chokaq_hot_deadline"),  # costs only jobs with a deadline
         ]
@@ -119,6 +121,7 @@ class JobArchive(JobBase):
     result = TextField(null=True)
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_job_archive"
         verbose_name = _("archived job")
         verbose_name_plural = _("archived jobs")
@@ -142,6 +145,7 @@ class JobDLQ(JobBase):
     acknowledged_at = UTCDateTimeField(null=True, blank=True)
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_job_dlq"
         verbose_name = _("dead job")
         verbose_name_plural = _("dead jobs")
@@ -161,6 +165,7 @@ class JobTrash(JobBase):
     purged_at = UTCDateTimeField()
     purged_by = CharField(max_length=100, null=True)
     expires_at = UTCDateTimeField(null=True, help_text=_("When it is deleted for good; empty: never."))
+    operation_id = ULIDField(null=True, help_text=_("The bulk operation that purged or removed it."))
 
     # of Hot
     status = models.IntegerField(choices=JobStatus.choices, null=True)
@@ -188,6 +193,7 @@ class JobTrash(JobBase):
     acknowledged_at = UTCDateTimeField(null=True)
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_job_trash"
         verbose_name = _("purged job")
         verbose_name_plural = _("purged jobs")
@@ -210,6 +216,7 @@ class PayloadVersion(models.Model):
     replaced_by = CharField(max_length=100, null=True)
 
     class Meta:
+        default_permissions = ()
         db_table = "chokaq_payload_version"
         verbose_name = _("payload version")
         verbose_name_plural = _("payload versions")

@@ -9,7 +9,10 @@ from .fields import CharField, KeyField, UTCDateTimeField
 
 
 class Queue(models.Model):
-    """Limits and switches of one queue. A missing row means the defaults; enqueue never writes here."""
+    """Limits and switches of one queue. A missing row means the defaults; enqueue never writes here.
+
+    ``updated_at`` and ``updated_by`` are of the limits: while somebody has signed for them, they are not the settings'.
+    """
 
     name = KeyField(max_length=255, primary_key=True)
     is_paused = models.BooleanField(default=False, help_text=_("Nothing new is claimed; jobs keep their place."))
@@ -26,6 +29,7 @@ class Queue(models.Model):
     updated_by = CharField(max_length=100, null=True, blank=True)
 
     class Meta:
+        default_permissions = ("view",)
         db_table = "chokaq_queue"
         verbose_name = _("queue")
         verbose_name_plural = _("queues")

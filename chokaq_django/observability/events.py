@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import logging
 from enum import IntEnum
+from numbers import Number
+
+from .harmless import one_line
+
+LONGEST = 10_000
+"""Characters of one argument of a message."""
 
 
 class Event(IntEnum):
@@ -22,6 +28,7 @@ class Event(IntEnum):
     WORKER_RECYCLED = 1021
     WORKER_GAVE_UP = 1022
     WORKER_PROBED = 1023
+    WORKER_QUEUE_UNKNOWN = 1024
     JOB_CANCEL_REQUESTED = 2000
     JOB_CONFLICT = 2002
     JOB_SUCCEEDED = 2003
@@ -36,6 +43,7 @@ class Event(IntEnum):
     COMMIT_HOOK_FAILED = 2019
     BACKOFF_FAILED = 2020
     LOOP_REPLACED = 2021
+    CALL_ABANDONED = 2022
     CIRCUIT_CHANGED = 2100
     ENQUEUE_OUTSIDE_TRANSACTION = 3002
     RESCUED = 4000
@@ -46,12 +54,29 @@ class Event(IntEnum):
     OPERATOR_ACT = 6000
     BULK_ENDED = 6001
     BULK_FAILED = 6002
+    FEED_BROKE_OFF = 6010
 
 
 def log_event(
     logger: logging.Logger, level: int, event: Event, message: str, *args: object, exc_info: object = None
 ) -> None:
-    """Log ``message % args`` with the event's id and name in the record."""
+    """Log ``message % args`` with the event's id and name in the record.
+
+    What the arguments say is made harmless, for every handler: names, keys and texts of errors come from outside, and
+    would forge further records or move a terminal's cursor. As they came they are the record's ``event_args``.
+    """
     if logger.isEnabledFor(level):
-        extra = {"event_id": int(event), "event_name": event.name}
-        logger.log(level, message, *args, extra=extra, exc_info=exc_info, stacklevel=2)  # type: ignore[arg-type]
+        raw = tuple(map(_plain, args))
+        shown = [one_line(value, LONGEST) if isinstance(value, str) else value for value in raw]
+        extra = {"event_id": int(event), "event_name": event.name, "event_args": raw}
+        logger.log(level, message, *shown, extra=extra, exc_info=exc_info, stacklevel=2)  # type: ignore[arg-type]
+
+
+def _plain(value: object) -> object:
+    """A number, or the text of anything else: handlers that send records to other processes pickle them."""
+    if isinstance(value, Number):
+        return value
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - somebody else's exception may not even be able to say what it is
+        return f"<{type(value).__name__} without a text>"

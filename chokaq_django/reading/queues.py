@@ -8,22 +8,21 @@ A few statements for all queues together, each part of them a seek into an index
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from django.db import connections
-from django.db.models import Count
+from django.db.models import Count, Exists, Model, OuterRef, Q
 
 from ..conf import Options, get_options
+from ..conf.options import window_open
 from ..job.registry import registry
-from ..models import JobHot, JobStatus, Queue
-from ..models.fields import UTCDateTimeField
+from ..models import AuditEntry, Counter, JobArchive, JobDLQ, JobHot, JobStatus, Queue
 from ..storage import get_storage
 from ..storage.contract import QueueRow
-from ..worker.views import window_open
-from .plans import by_index, live
+from .plans import WAITING, by_index, live
+from .selects import Selects
 
 __all__ = ["MOST_COUNTED", "QueueFigures", "known_queues", "read_queues"]
 
@@ -31,10 +30,10 @@ MOST_COUNTED = 10_000
 """Rows counted of one queue; where there are more, ``capped`` says so."""
 MOST_PRIORITIES = 50
 """Priorities of one queue that are looked at; what is due below them is not seen."""
-SELECTS = 100
-"""Parts of one statement."""
+_ACTS = ("pause_queue", "resume_queue", "hide_queue", "show_queue", "set_queue", "reset_queue")
+"""How the audit calls what operators do to queues."""
 
-_WAITING = f"FROM {JobHot._meta.db_table} WHERE status = {int(JobStatus.PENDING)}"
+_WAITING = f"FROM {JobHot._meta.db_table} WHERE {WAITING}"
 _PENDING = f"{_WAITING} AND queue = %s"
 
 
@@ -78,23 +77,44 @@ class QueueFigures:
             return "paused"
         return "open" if self.in_window else "outside its window"
 
+    def take_counts(self, other: QueueFigures) -> None:
+        """What waits, as other figures of the same queue have it."""
+        self.pending, self.due, self.capped, self.oldest = other.pending, other.due, other.capped, other.oldest
+
     def lag(self, now: dt.datetime) -> float:
         """Seconds for which the oldest due job has waited; a queue that may not run has none."""
         return max(0.0, (now - self.oldest).total_seconds()) if self.oldest is not None and self.is_open else 0.0
 
 
 def known_queues(options: Options | None = None) -> set[str]:
-    """Names that settings, code, control rows or waiting jobs know."""
+    """Names that settings, code, operators or jobs know. A row that a worker made for its own ``--queues`` is no such
+    knowledge: a slip there would pass for a queue at the worker's next start. What operators did and undid again is in
+    the audit alone, and known for as long as that keeps it."""
     options = options or get_options()
-    rows = Queue.objects.using(options.database).values_list("name", flat=True)
+    by_operators = Q(updated_by__isnull=False) | Q(is_paused=True) | Q(is_active=False)
+    acts = AuditEntry.objects.filter(target=OuterRef("name"), action__in=_ACTS).order_by()
+    told = by_operators | Q(Exists(acts)) | _has(JobArchive) | _has(JobDLQ) | _has(Counter)
+    rows = Queue.objects.using(options.database).filter(told).values_list("name", flat=True)
     types = (job_type.queue for job_type in registry.types())
-    known = {name for name in (*rows, *options.queues, *types) if name}
+    at_work = live(JobHot.objects.using(options.database).order_by()).values_list("queue", flat=True).distinct()
+    known = {name for name in (*rows, *options.queues, *types, *at_work) if name}
     with by_index(options.database):
         return known | _Reader(options.database).others(known)
 
 
-def read_queues(alias: str, now: dt.datetime, only: str | None = None) -> list[QueueFigures]:
-    """Figures of the queues that have a row, waiting jobs or running ones, by name; ``now`` is the database's."""
+def _has(model: type[Model]) -> Q:
+    """Whether the model has a row of a queue."""
+    return Q(Exists(model._default_manager.filter(queue=OuterRef("name")).order_by()))
+
+
+def read_queues(
+    alias: str, now: dt.datetime, only: str | None = None, counted: Mapping[str, QueueFigures] | None = None
+) -> list[QueueFigures]:
+    """Figures of the queues that have a row, waiting jobs or running ones, by name; ``now`` is the database's.
+
+    ``counted``: earlier figures, from which the counts of waiting jobs are taken where they have the queue: with long
+    backlogs, counting is most of the work.
+    """
     storage = get_storage(alias)
     found = {row.name: _from_row(row, now) for row in storage.queues()}
     at_work = live(JobHot.objects.using(alias).order_by())
@@ -110,7 +130,10 @@ def read_queues(alias: str, now: dt.datetime, only: str | None = None) -> list[Q
             found |= {name: QueueFigures(name) for name in reader.others(found)}
         else:
             found = {only: found.get(only, QueueFigures(only))}
-        _count_waiting(reader, found, now)
+        known = {name: counted[name] for name in found if name in counted} if counted else {}
+        for name, earlier in known.items():
+            found[name].take_counts(earlier)
+        _count_waiting(reader, {name: figures for name, figures in found.items() if name not in known}, now)
     return [found[name] for name in sorted(found)]
 
 
@@ -162,30 +185,21 @@ def _priorities(reader: _Reader, names: Sequence[str]) -> Iterator[tuple[str, in
             return
 
 
-class _Reader:
-    """Many small SELECTs as few statements, in the engine's dialect."""
-
-    def __init__(self, alias: str) -> None:
-        self._connection = connections[alias]
-        self._field = UTCDateTimeField()
-        top = self._connection.vendor == "microsoft"
-        self._first = f"TOP ({MOST_COUNTED + 1}) " if top else ""
-        self._last = "" if top else f" LIMIT {MOST_COUNTED + 1}"
-
-    def parameter(self, value: dt.datetime) -> Any:
-        return self._field.get_db_prep_value(value, self._connection)
+class _Reader(Selects):
+    """What is asked of the waiting jobs."""
 
     def bounded(self, wanted: Sequence[tuple[str, list[Any]]]) -> list[tuple[int, dt.datetime | None]]:
         """For each condition after the queue's, with its parameters: how many rows, and the earliest ``run_at`` of a
         condition that names one priority."""
         selects = []
+        first, last = self.limited(MOST_COUNTED + 1)
         for place, (condition, params) in enumerate(wanted):
             # The index's own order lets every engine stop at the limit. The earliest is the first within one priority.
             order = "run_at" if condition else "priority"
-            inner = f"SELECT {self._first}run_at {_PENDING}{condition} ORDER BY {order}{self._last}"
-            earliest = "MIN(run_at)" if condition else "NULL"
+            inner = f"SELECT {first}run_at {_PENDING}{condition} ORDER BY {order}{last}"
+            earliest = self.readable("MIN(run_at)") if condition else "NULL"
             selects.append((f"SELECT {place} AS place, COUNT(*) AS rows_found, {earliest} FROM ({inner}) t", params))
-        found = {place: (count, self._instant(value)) for place, count, value in self._run(selects)}
+        found = {place: (count, self.instant(value)) for place, count, value in self.run(selects)}
         return [found.get(place, (0, None)) for place in range(len(wanted))]
 
     def highest(self, wanted: Sequence[tuple[str, int | None]]) -> list[int | None]:
@@ -193,9 +207,16 @@ class _Reader:
         selects = []
         for place, (name, below) in enumerate(wanted):
             condition, params = ("", [name]) if below is None else (" AND priority < %s", [name, below])
-            selects.append((f"SELECT {place} AS place, MAX(priority) AS highest {_PENDING}{condition}", params))
-        found = dict(self._run(selects))
+            selects.append((self._first(place, "priority", f"{_PENDING}{condition}", "DESC"), params))
+        found = dict(self.run(selects))
         return [found.get(place) for place in range(len(wanted))]
+
+    def _first(self, place: int, column: str, where: str, direction: str = "") -> str:
+        """The first value of ``column``. Not MIN or MAX: for these PostgreSQL reads all that waits where its statistics
+        are from before a backlog came."""
+        first, last = self.limited(1)
+        found = f"SELECT {first}{column} {where} ORDER BY {column} {direction}{last}"
+        return f"SELECT {place} AS place, {column} FROM ({found}) t"
 
     def others(self, known: Collection[str]) -> set[str]:
         """Queues with waiting jobs that are not ``known``: what lies between the known names, by seeks. Workers give
@@ -208,22 +229,9 @@ class _Reader:
             for place, (low, high) in enumerate(gaps):
                 condition = ("" if low is None else " AND queue > %s") + ("" if high is None else " AND queue < %s")
                 params = [name for name in (low, high) if name is not None]
-                selects.append((f"SELECT {place} AS place, MIN(queue) AS name {_WAITING}{condition}", params))
-            answers = dict(self._run(selects))
+                selects.append((self._first(place, "queue", f"{_WAITING}{condition}"), params))
+            answers = dict(self.run(selects))
             new = {place: name for place, name in answers.items() if name is not None and name not in found}
             found.update(new.values())
             gaps = [(name, gaps[place][1]) for place, name in new.items()]
         return found - set(known)
-
-    def _run(self, selects: Sequence[tuple[str, list[Any]]]) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(selects), SELECTS):
-            part = selects[start : start + SELECTS]
-            sql = " UNION ALL ".join(text for text, _ in part)
-            params = [value for _, values in part for value in values]
-            with self._connection.cursor() as cursor:
-                cursor.execute(sql, params)
-                yield from cursor.fetchall()
-
-    def _instant(self, value: Any) -> dt.datetime | None:
-        found: dt.datetime | None = self._field.from_db_value(value, None, self._connection)
-        return found

@@ -1,154 +1,181 @@
-"""Jobs by filter: the lists of an operator, and the sets that a verb is to act on.
-
-A list reads no further than it shows. Filters on queue, type, reason and fingerprint are served by an index with the
-time beside it; a tag is looked for among what these and the time leave.
-"""
+"""Jobs by filter: what lists show, and what sets of bulk operations are made of."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from ..job.envelope import EnvelopeError, clean_key, clean_time
+from ..models import FailureReason, JobStatus
+from ..sentence import Sentence, shown
 
-from ..models import FailureReason, JobArchive, JobDLQ, JobHot, JobStatus, JobTrash
-from .plans import live
-
-__all__ = ["PLACES", "STATUSES", "JobFilter", "Preview", "matches", "preview", "rows_of"]
+__all__ = [
+    "FINGERPRINT",
+    "HEAVY",
+    "PLACES",
+    "STATUSES",
+    "Condition",
+    "JobFilter",
+    "clean_prefix",
+    "clean_where",
+    "tags_of",
+]
 
 HEAVY = ("payload", "headers", "attempt_log", "result", "error_details", "progress_message")
 """Columns that may hold a megabyte each and that no list shows."""
-PAGE = 500
 FINGERPRINT = 32
-TAG_DAYS = 7
-"""Days of history that are searched for a tag alone."""
+"""Digits of a whole fingerprint."""
+PLACES = {"hot": "created_at", "archive": "finished_at", "dlq": "failed_at", "trash": "purged_at"}
+"""Where jobs are, and the time that a filter and a list of them is about."""
 
-_DEAD = {
-    "cancelled": (FailureReason.CANCELLED,),
-    "zombie": (FailureReason.ZOMBIE,),
-    "expired": (FailureReason.EXPIRED,),
-    "failed": tuple(
-        reason
-        for reason in FailureReason
-        if reason not in (FailureReason.CANCELLED, FailureReason.ZOMBIE, FailureReason.EXPIRED)
-    ),
+_ALPHABET = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_OF_THEIR_OWN = (FailureReason.CANCELLED, FailureReason.ZOMBIE, FailureReason.EXPIRED)
+
+Condition = tuple[str, str, Any]
+"""A column (``at`` is the time of the place), a comparison and a value. Comparisons: ``=``, ``in``, ``<``, ``<=``,
+``>``, ``>=``, ``from`` (begins with) and ``has`` (of a list)."""
+
+_PENDING: Condition = ("status", "=", JobStatus.PENDING)
+_NOW = object()
+_STATUSES: dict[str, tuple[str, Sequence[Condition]]] = {
+    "active": ("hot", ()),
+    "pending": ("hot", (_PENDING,)),
+    "due": ("hot", (_PENDING, ("run_at", "<=", _NOW))),
+    "scheduled": ("hot", (_PENDING, ("run_at", ">", _NOW))),
+    "retrying": ("hot", (_PENDING, ("attempt", ">", 0))),
+    "fetched": ("hot", (("status", "=", JobStatus.FETCHED),)),
+    "processing": ("hot", (("status", "=", JobStatus.PROCESSING),)),
+    "awaiting": ("hot", (("status", "=", JobStatus.AWAITING),)),
+    "succeeded": ("archive", ()),
+    "dead": ("dlq", ()),
+    "failed": ("dlq", (("failure_reason", "in", [r for r in FailureReason if r not in _OF_THEIR_OWN]),)),
+    "cancelled": ("dlq", (("failure_reason", "=", FailureReason.CANCELLED),)),
+    "zombie": ("dlq", (("failure_reason", "=", FailureReason.ZOMBIE),)),
+    "expired": ("dlq", (("failure_reason", "=", FailureReason.EXPIRED),)),
+    "purged": ("trash", ()),
 }
-_HOT: dict[str, dict[str, int]] = {
-    "pending": {"status": JobStatus.PENDING},
-    "due": {"status": JobStatus.PENDING},
-    "scheduled": {"status": JobStatus.PENDING},
-    "retrying": {"status": JobStatus.PENDING, "attempt__gt": 0},
-    "fetched": {"status": JobStatus.FETCHED},
-    "processing": {"status": JobStatus.PROCESSING},
-    "awaiting": {"status": JobStatus.AWAITING},
-}
-PLACES: dict[str, tuple[type[Model], str]] = {
-    "hot": (JobHot, "created_at"),
-    "archive": (JobArchive, "finished_at"),
-    "dlq": (JobDLQ, "failed_at"),
-    "trash": (JobTrash, "purged_at"),
-}
-"""Name of a place to its model and the time that its lists are about."""
-STATUSES = {
-    "active": "hot", **dict.fromkeys(_HOT, "hot"), "succeeded": "archive", "dead": "dlq", **dict.fromkeys(_DEAD, "dlq"),
-    "purged": "trash",
-}  # fmt: skip
+STATUSES = {status: place for status, (place, _) in _STATUSES.items()}
 """Status as one asks for it to the place where such jobs are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs. ``status`` is one of :data:`STATUSES`; ``since``: created, finished, dead or purged since then."""
+    """Which jobs; all that is given must hold.
+
+    ``status``: one of :data:`STATUSES`, which says where they are too. ``reason`` and ``fingerprint`` are of dead jobs;
+    the first digits of a fingerprint will do. ``since`` and ``until`` (aware; ``until`` itself is left out): when they
+    were created, finished, died or were purged, by where they are. ``id_prefix``: how their ids begin.
+
+    What an index finds: the beginning of an id; ``queue`` everywhere but in the Trash; the time everywhere but of
+    active jobs; ``status`` and ``idempotency_key`` of active jobs; ``type`` of succeeded and dead ones; ``reason`` and
+    ``fingerprint``. The rest is looked for among what these leave. Times are the database's.
+    """
 
     status: str = "active"
     queue: str | None = None
     type: str | None = None
-    reason: FailureReason | None = None
+    reason: FailureReason | int | None = None
     fingerprint: str | None = None
     tag: str | None = None
+    created_by: str | None = None
+    worker: str | None = None
+    idempotency_key: str | None = None
+    concurrency_key: str | None = None
     since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    id_prefix: str = ""
 
     @property
     def place(self) -> str:
+        """Where such jobs are; ``EnvelopeError`` for a status that there is not."""
+        if not isinstance(self.status, str) or self.status not in STATUSES:
+            raise EnvelopeError(
+                "status",
+                Sentence(
+                    "must be one of %(statuses)s, got %(status)s",
+                    statuses=", ".join(STATUSES),
+                    status=shown(self.status),
+                ),
+            )
         return STATUSES[self.status]
-
-    @property
-    def fits(self) -> bool:
-        """Whether such jobs have what is asked of them: only dead ones have a reason and a fingerprint."""
-        return self.place == "dlq" or (self.reason is None and self.fingerprint is None)
 
     @property
     def is_everything(self) -> bool:
         """Whether nothing but the status narrows it."""
-        return not any((self.queue, self.type, self.reason is not None, self.fingerprint, self.tag, self.since))
+        return not self.given()
+
+    def given(self) -> dict[str, Any]:
+        """What narrows it beside the status, for people and programs: name to text."""
+        values = {name: getattr(self, name) for name in _NARROWING}
+        if self.reason is not None:
+            values["reason"] = getattr(self.reason, "name", str(self.reason))
+        for name in ("since", "until"):
+            if values[name] is not None:
+                values[name] = values[name].isoformat()
+        return {name: value for name, value in values.items() if value not in (None, "")}
 
     def sentence(self) -> str:
         """The filter in words."""
-        reason = None if self.reason is None else self.reason.label
-        named = [
-            ("queue", self.queue), ("type", self.type), ("failure", reason),
-            ("fingerprint", self.fingerprint), ("tag", self.tag), ("since", self.since and self.since.isoformat()),
-        ]  # fmt: skip
-        words = [f"{name} {value}" for name, value in named if value]
-        return ", ".join([f"status {self.status}", *words])
+        words = {"status": self.status, **self.given()}
+        if "reason" in words:
+            words["reason"] = getattr(self.reason, "label", words["reason"])
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in words.items())
+
+    def conditions(self, now: dt.datetime) -> list[Condition]:
+        """What must hold of a row, checked and in the form that the tables keep; ``EnvelopeError`` for a bad value.
+
+        ``now``: the database's clock, which tells due from scheduled.
+        """
+        place = self.place
+        found = [(name, how, now if value is _NOW else value) for name, how, value in _STATUSES[self.status][1]]
+        if self.reason is not None:
+            if isinstance(self.reason, bool | float) or self.reason not in list(FailureReason):
+                raise EnvelopeError(
+                    "reason", Sentence("must be a FailureReason, got %(reason)s", reason=shown(self.reason))
+                )
+            found.append(("failure_reason", "=", int(self.reason)))
+        named = {"queue": self.queue, "type": self.type, "created_by": self.created_by, "worker_id": self.worker,
+                 "idempotency_key": self.idempotency_key, "concurrency_key": self.concurrency_key}  # fmt: skip
+        for column, value in named.items():
+            text = clean_key(value, column.removesuffix("_id"))
+            if text is not None:
+                found.append((column, "=", text))
+        fingerprint = clean_key(self.fingerprint, "fingerprint")
+        if fingerprint is not None:
+            whole = len(fingerprint) == FINGERPRINT
+            found.append(("fingerprint", "=" if whole else "from", fingerprint.lower()))
+        if place != "dlq" and (self.reason is not None or fingerprint is not None):
+            field = "fingerprint" if self.reason is None else "reason"
+            raise EnvelopeError(field, Sentence("is of dead jobs only, not of %(status)s ones", status=self.status))
+        tag = clean_key(self.tag, "tag")
+        if tag is not None:
+            found.append(("tags", "has", tag))
+        if prefix := clean_prefix(self.id_prefix):
+            found.append(("id", "from", prefix))
+        for name, how in (("since", ">="), ("until", "<")):
+            instant = clean_time(getattr(self, name), name)
+            if instant is not None:
+                found.append(("at", how, instant))
+        return found
 
 
-def rows_of(wanted: JobFilter, alias: str, now: dt.datetime) -> QuerySet[Any]:
-    """The rows, newest first. ``now``, the database's, tells due from scheduled. A tag is still to be looked for:
-    :func:`matches`."""
-    model, moment = PLACES[wanted.place]
-    rows: QuerySet[Any] = model._default_manager.using(alias).all()
-    if wanted.status in _HOT:
-        rows = rows.filter(**_HOT[wanted.status])
-    if wanted.status in ("fetched", "processing"):
-        rows = live(rows)
-    if wanted.status == "due":
-        rows = rows.filter(run_at__lte=now)
-    elif wanted.status == "scheduled":
-        rows = rows.filter(run_at__gt=now)
-    elif wanted.status in _DEAD:
-        rows = rows.filter(failure_reason__in=_DEAD[wanted.status])
-    if wanted.queue is not None:
-        rows = rows.filter(queue=wanted.queue)
-    if wanted.type is not None:
-        rows = rows.filter(type=wanted.type)
-    if wanted.fingerprint is not None:  # its first digits will do
-        rows = rows.filter(
-            fingerprint__gte=wanted.fingerprint, fingerprint__lte=wanted.fingerprint.ljust(FINGERPRINT, "f")
+_NARROWING = (
+    "queue", "type", "reason", "fingerprint", "tag", "created_by", "worker", "idempotency_key", "concurrency_key",
+    "since", "until", "id_prefix",
+)  # fmt: skip
+
+
+def clean_prefix(text: object) -> str:
+    """The beginning of a job id as ids are stored."""
+    prefix = text.strip().upper() if isinstance(text, str) else "?"
+    if len(prefix) > 26 or not _ALPHABET.issuperset(prefix):
+        raise EnvelopeError(
+            "id_prefix", Sentence("must be the beginning of a job id, got %(text)s", text=shown(text, 64))
         )
-    if wanted.reason is not None:
-        rows = rows.filter(failure_reason=wanted.reason)
-    since = wanted.since
-    if wanted.tag is not None:
-        # Tags have no index, and engines differ in what LIKE ignores: the rows are looked at here, this spares most.
-        rows = rows.filter(tags__contains=json.dumps(wanted.tag, ensure_ascii=False))
-        narrowed = wanted.queue or wanted.type or wanted.fingerprint or wanted.reason is not None
-        if since is None and not narrowed and wanted.place != "hot":
-            since = now - dt.timedelta(days=TAG_DAYS)
-    if since is not None:
-        rows = rows.filter(**{f"{moment}__gte": since})
-    # Hot has no index on a time, but its ids grow with the time of creation.
-    return rows.order_by("-pk") if wanted.place == "hot" else rows.order_by(f"-{moment}", "-pk")
-
-
-def matches(rows: QuerySet[Any], wanted: JobFilter, limit: int | None = None) -> Iterator[Any]:
-    """The rows that match, without their heavy columns, at most ``limit``; read in pages by a single statement."""
-    names = {field.name for field in rows.model._meta.get_fields()}
-    rows = rows.defer(*(name for name in HEAVY if name in names))
-    if wanted.tag is None and limit is not None:
-        yield from rows[:limit]
-        return
-    found = 0
-    for row in rows.iterator(PAGE):
-        if wanted.tag is None or wanted.tag in tags_of(row.tags):
-            found += 1
-            yield row
-            if limit is not None and found >= limit:
-                return
+    return prefix
 
 
 def tags_of(text: str) -> list[str]:
@@ -160,37 +187,8 @@ def tags_of(text: str) -> list[str]:
     return [str(tag) for tag in value] if isinstance(value, list) else []
 
 
-@dataclass(slots=True)
-class Preview:
-    """A frozen selection: these ids and no later ones, with how many are of which queue and type."""
-
-    ids: list[str]
-    kinds: Counter[tuple[str, str]]
-    oldest: dt.datetime | None = None
-
-
-def preview(
-    wanted: JobFilter,
-    alias: str,
-    now: dt.datetime,
-    limit: int | None = None,
-    note: Callable[[int], None] = lambda n: None,
-) -> Preview:
-    """Everything that matches now, oldest first: what came first is acted on first."""
-    _, moment = PLACES[wanted.place]
-    columns = ("pk", "queue", "type", "tags", moment)
-    rows = rows_of(wanted, alias, now).values_list(*columns)
-    rows = rows.order_by("pk") if wanted.place == "hot" else rows.order_by(moment, "pk")
-    found = Preview([], Counter())
-    selected: Iterable[Any] = rows if wanted.tag or limit is None else rows[:limit]
-    for pk, queue, type_key, tags, at in selected.iterator(PAGE) if isinstance(selected, QuerySet) else selected:
-        if wanted.tag is not None and wanted.tag not in tags_of(tags):
-            continue
-        found.ids.append(pk)
-        found.kinds[queue, type_key] += 1
-        found.oldest = at if found.oldest is None else min(found.oldest, at)
-        if len(found.ids) % PAGE == 0:
-            note(len(found.ids))
-        if limit is not None and len(found.ids) >= limit:
-            break
-    return found
+def clean_where(value: object) -> JobFilter:
+    """The filter that a call was given."""
+    if not isinstance(value, JobFilter):
+        raise EnvelopeError("where", Sentence("must be a JobFilter, got %(value)s", value=shown(value)))
+    return value

@@ -19,11 +19,14 @@ from .contract import (
     JobEdit,
     Lease,
     NewJob,
+    Note,
+    NotRenewedError,
     Outcome,
     OutcomeKind,
     StartReply,
     Storage,
     StorageError,
+    StoredPayload,
 )
 from .opening import get_storage, open_storage
 
@@ -44,11 +47,14 @@ __all__ = [
     "JobEdit",
     "Lease",
     "NewJob",
+    "NotRenewedError",
+    "Note",
     "Outcome",
     "OutcomeKind",
     "StartReply",
     "Storage",
     "StorageError",
+    "StoredPayload",
     "get_storage",
     "open_storage",
 ]

@@ -7,9 +7,15 @@ other operation or hook where that is faster.
 
 from __future__ import annotations
 
+from .annotations import AnnotationStatements
 from .bulk import BulkStatements
 from .constrained import ClaimStatements
+from .erasure import ErasureStatements
+from .retention import RetentionStatements
+from .rollups import RollupStatements
 
 
-class SQLStorage(ClaimStatements, BulkStatements):
-    """Portable statements: claims under constraints, circuits, fleet, moves, sweeps, the operator's verbs."""
+class SQLStorage(
+    ClaimStatements, BulkStatements, AnnotationStatements, RetentionStatements, ErasureStatements, RollupStatements
+):
+    """Portable statements: claims under constraints, circuits, fleet, sweeps, metrics, the operator's verbs."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..models import HISTOGRAM_BINS, BucketOutcome, FailureReason
+from ..models import HISTOGRAM_BINS, HISTOGRAM_LIMITS, BucketOutcome, FailureReason, MetricBucket
 from .contract import Outcome, OutcomeKind
+from .summed import Summed, digest
 
-LAST_BIN = HISTOGRAM_BINS - 1
 NO_REASON = -1
 
 RUN_BINS = tuple(f"run_{i}" for i in range(HISTOGRAM_BINS))
@@ -20,6 +19,7 @@ SUMS = ("count", "total_ms", *RUN_BINS, *WAIT_BINS)
 """Columns that add up; ``max_ms`` is the greater of both."""
 BUCKET_COLUMNS = (*NAMING_COLUMNS, "max_ms", *SUMS)
 """All columns but ``at``, in the order of :meth:`BucketRow.values`."""
+BUCKETS = Summed(MetricBucket, ("at", "series"), BUCKET_COLUMNS, SUMS, greatest=("max_ms",), tick="at")
 
 _OUTCOMES = {
     OutcomeKind.SUCCEEDED: BucketOutcome.SUCCEEDED,
@@ -32,15 +32,13 @@ NEVER_RAN = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
 
 
 def bin_of(milliseconds: int) -> int:
-    """Histogram bin: ``i`` holds values below ``2 ** i`` ms that are not in a lower one, the last everything longer."""
-    return min(max(milliseconds, 0).bit_length(), LAST_BIN)
+    """The histogram's bin of a value: see HISTOGRAM_LIMITS."""
+    return bisect_right(HISTOGRAM_LIMITS, milliseconds)
 
 
-@functools.lru_cache(maxsize=4096)
-def series_of(queue: str, type_key: str, outcome: int, reason: int, shard: str) -> str:
-    """The 32 hex digits that stand for these five names in the key."""
-    text = "\x1f".join((queue, type_key, str(outcome), str(reason), shard))
-    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+def series_of(*names: object) -> str:
+    """The series of a queue, type, outcome, reason and shard."""
+    return digest(*map(str, names))
 
 
 @dataclass(slots=True)

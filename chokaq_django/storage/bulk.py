@@ -11,41 +11,41 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import fields
 from typing import Any
 
 from ..models import BulkAction, BulkItemState, BulkState, FailureReason
+from ..sentence import Sentence
 from . import bulk_rules as rules
 from .bulk_rules import Operation
-from .bulk_sets import BulkSets
+from .bulk_verbs import TABLES, BulkVerbs, Notes
 from .columns import ARCHIVE, BULK_ITEM, BULK_OPERATION, DLQ, HOT, names
 from .contract import BulkResult, BulkStep, Conflict
 from .engine import CHUNK, Row, chunks
 from .fleet import BULK_AWAKE
-from .returns import drops_keys
 
 SAMPLES = 20
 """Refusals that are shown with the operation itself; the items have all of them."""
+ALIKE = 5
+"""Of one reason at most."""
+LONG = 1.0
+"""Seconds after which a step begins with no further jobs."""
+FIRST_PAYLOADS = 4
+"""Jobs that a step begins with where payloads are changed: a megabyte of JSON takes a third of a second."""
 WATCHED = 2_000
 """Items of one look at what became of the jobs."""
 _COLUMNS = tuple(field.name for field in fields(Operation))
 _INSTANTS = {"created_at", "started_at", "ended_at", "canary_at", "freeze_at", "paid_at"}
-_PLACES = {
-    BulkAction.RESURRECT: (DLQ,), BulkAction.PURGE: (DLQ, ARCHIVE), BulkAction.CANCEL: (HOT,),
-    BulkAction.REMOVE: (HOT,), BulkAction.EDIT: (HOT, DLQ),
-}  # fmt: skip
-"""Where the jobs are that an action is for."""
-
 _WAKING = {BulkAction.RESURRECT, BulkAction.RESTORE, BulkAction.EDIT, BulkAction.REVERT}
 
 Item = tuple[str, int | None, str | None]
-Notes = Mapping[str, str]
 
 
-class BulkStatements(BulkSets):
+class BulkStatements(BulkVerbs):
     """Working bulk operations off."""
 
     def bulk_open(self) -> list[str]:
@@ -53,7 +53,7 @@ class BulkStatements(BulkSets):
         return [row[0] for row in self._single(lambda: self._query(sql))]
 
     def bulk_step(self, operation_id: str, limit: int = CHUNK) -> BulkStep:
-        return self._unit(lambda: self._bulk_step(operation_id, min(limit, CHUNK)))
+        return self._unit(lambda: self._bulk_step(operation_id, limit))
 
     def _bulk_step(self, operation_id: str, limit: int) -> BulkStep:
         row = self._query(
@@ -105,17 +105,19 @@ class BulkStatements(BulkSets):
     def _act(self, op: Operation, now: dt.datetime, limit: int) -> float | None:
         """The next chunk, as far as it may be acted on now; seconds until the next, None when it is over."""
         if op.watches:
-            self._watch(op)
+            self._watch(op, now)
         rules.judge(op, now)
         if op.state != BulkState.RUNNING:
             return None
         count, pause = rules.budget(op, now, limit)
         if count:
             items = self._next_items(op, count)
-            self._apply(op, items)
-            op.done += len(items)
-            op.last_id = items[-1][0] if items else op.last_id
-            if len(items) < count:  # somebody deleted items
+            done = self._apply_for_a_while(op, items)
+            op.done += done
+            op.last_id = items[done - 1][0] if items else op.last_id
+            if done < len(items):
+                rules.give_back(op, count - done)
+            elif len(items) < count:  # somebody deleted items
                 op.done = op.total
         if op.done < op.total:
             return pause
@@ -129,71 +131,55 @@ class BulkStatements(BulkSets):
             [op.id, op.last_id, count],
         )
 
+    def _apply_for_a_while(self, op: Operation, items: Sequence[Item]) -> int:
+        """Act on these jobs, or the first of them when they take long: whoever else needs their rows, or writes to
+        SQLite, waits for this transaction. How many."""
+        began, done = time.monotonic(), 0
+        size = FIRST_PAYLOADS if _writes_payloads(op) else CHUNK
+        if len(items) > size:  # the next part is in the first table again, and the last one goes on by the ids
+            self._lock_all([job_id for job_id, _, _ in items], TABLES.get(BulkAction(op.action), ())[:-1])
+        while done < len(items) and (not done or time.monotonic() - began < LONG):
+            at = time.monotonic()
+            part = items[done : done + size]
+            self._apply(op, part)
+            done += len(part)
+            size = min(CHUNK, 2 * size) if time.monotonic() - at < LONG / 4 else size
+        return done
+
     def _apply(self, op: Operation, items: Sequence[Item]) -> None:
         renewed = self._renewed(op, items)
         ids = [job_id for job_id, _, _ in items if job_id not in renewed]
         answer, notes = self._verb(op, ids, {job_id: note for job_id, _, note in items if note}) if ids else _NOTHING
-        refused = [*answer.refused, *(Conflict(i, "The job was resurrected since it was selected.") for i in renewed)]
+        refused = [
+            *answer.refused,
+            *(Conflict(i, Sentence("The job was resurrected since it was selected.")) for i in renewed),
+        ]
         for note in sorted({notes.get(job_id, "") for job_id in answer.applied}):
             alike = [job_id for job_id in answer.applied if notes.get(job_id, "") == note]
             self._mark(op.id, alike, BulkItemState.APPLIED, note or None)
         self._mark(op.id, answer.requested, BulkItemState.REQUESTED)
-        for why in sorted({conflict.reason for conflict in refused}):
-            self._mark(op.id, [c.id for c in refused if c.reason == why], BulkItemState.REFUSED, why)
+        left_alone = [conflict for conflict in refused if conflict.left_alone]
+        refused = [conflict for conflict in refused if not conflict.left_alone]
+        for state, some in ((BulkItemState.LEFT_ALONE, left_alone), (BulkItemState.REFUSED, refused)):
+            for why in sorted({conflict.reason for conflict in some}):
+                self._mark(op.id, [conflict.id for conflict in some if conflict.reason == why], state, why)
         op.applied += len(answer.applied)
         op.requested += len(answer.requested)
+        op.left_alone += len(left_alone)
         op.refused += len(refused)
-        samples = json.loads(op.samples)
-        if refused and len(samples) < SAMPLES:
-            samples += [[conflict.id, conflict.reason] for conflict in refused]
-            op.samples = json.dumps(samples[:SAMPLES], ensure_ascii=False)
+        if refused:
+            op.samples = json.dumps(_sampled(json.loads(op.samples), refused), ensure_ascii=False)
 
     def _renewed(self, op: Operation, items: Sequence[Item]) -> list[str]:
         """Jobs that began a new life since the filter found them: what is wrong with them now is something else."""
         seen = {job_id: generation for job_id, generation, _ in items if generation is not None}
-        tables = _PLACES.get(BulkAction(op.action), ())
+        tables = TABLES.get(BulkAction(op.action), ())
         if not seen or not tables:
             return []
         among, params = self._among("id", sorted(seen))
         looks = [f"SELECT id, generation FROM {table} WHERE {among}" for table in tables]
         found = self._query(" UNION ALL ".join(looks), params * len(looks))
         return sorted(job_id for job_id, generation in found if generation != seen[job_id])
-
-    def _verb(self, op: Operation, ids: list[str], notes: Notes) -> tuple[BulkResult, Notes]:
-        """The action on these jobs, and for each the note that its item gets."""
-        given: dict[str, Any] = json.loads(op.arguments)
-        by = (op.requested_by or "")[:100] or None
-        match BulkAction(op.action):
-            case BulkAction.RESURRECT:
-                edits = {name: given[name] for name in ("priority",) if given.get(name) is not None}
-                return self._resurrect(ids, by, edits, drops_keys(given.get("on_key_conflict", "skip"))), {}
-            case BulkAction.PURGE:
-                return self._purge(ids, by, given.get("ttl")), {}
-            case BulkAction.REMOVE:
-                return self._remove(ids, by, given.get("ttl")), {}
-            case BulkAction.CANCEL:
-                return self._cancel(ids, by), {}
-            case BulkAction.RESTORE:
-                return self._restore(ids, drops_keys(given.get("on_key_conflict", "skip"))), {}
-            case BulkAction.EDIT:
-                new = {name: given[name] for name in ("priority", "queue") if given.get(name) is not None}
-                done = self._edit(dict.fromkeys(ids), by, new)
-                told = ("revision", *new)
-                return done, {i: _json({name: old[name] for name in told}) for i, old in done.before.items()}
-            case BulkAction.REVERT:
-                return self._revert(ids, by, notes), {}
-
-    def _revert(self, ids: Sequence[str], by: str | None, notes: Notes) -> BulkResult:
-        """Give back the values of before an edit to jobs that nobody has edited since."""
-        groups: dict[str, dict[str, int | None]] = {}
-        for job_id in ids:
-            old = json.loads(notes[job_id])
-            revision = old.pop("revision")
-            groups.setdefault(_json(old), {})[job_id] = revision + 1
-        answer = BulkResult()
-        for text, revisions in groups.items():
-            answer.add(self._edit(revisions, by, json.loads(text)))
-        return answer
 
     def _mark(self, operation_id: str, ids: Sequence[str], state: BulkItemState, note: str | None = None) -> None:
         if not ids:
@@ -207,7 +193,7 @@ class BulkStatements(BulkSets):
 
     # -- watching -----------------------------------------------------------------------------------------------------
 
-    def _watch(self, op: Operation) -> None:
+    def _watch(self, op: Operation, now: dt.datetime) -> None:
         """See what became of some of the jobs that were acted on; look after look comes round to all of them."""
         rows = self._query(
             f"SELECT job_id, state FROM {BULK_ITEM} WHERE operation_id = %s AND job_id > %s AND job_id <= %s "
@@ -225,7 +211,8 @@ class BulkStatements(BulkSets):
                 self._mark(op.id, part, state)
         if became:
             count = Counter({state: len(ids) for state, ids in became.items()})
-            rules.ended(op, *(count[s] for s in (BulkItemState.SUCCEEDED, BulkItemState.DIED, BulkItemState.GONE)))
+            fates = (BulkItemState.SUCCEEDED, BulkItemState.DIED, BulkItemState.GONE)
+            rules.ended(op, now, *(count[fate] for fate in fates))
 
     def _fates(self, ids: Sequence[str]) -> dict[str, BulkItemState]:
         """What became of these jobs; APPLIED while they are active."""
@@ -240,9 +227,19 @@ class BulkStatements(BulkSets):
         return {i: known.get(found[i], BulkItemState.DIED) if i in found else _GONE for i in ids}
 
 
+def _writes_payloads(op: Operation) -> bool:
+    return op.action == BulkAction.REVERT or "patch" in json.loads(op.arguments)
+
+
 _GONE = BulkItemState.GONE
 _NOTHING: tuple[BulkResult, Notes] = (BulkResult(), {})
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+def _sampled(samples: list[list[str]], refused: Sequence[Conflict]) -> list[list[str]]:
+    """With these refusals, as far as there is room: the many of one reason leave some for others."""
+    alike = Counter(reason for _, reason in samples)
+    for conflict in refused:
+        if len(samples) < SAMPLES and alike[conflict.reason] < ALIKE:
+            samples.append([conflict.id, conflict.reason])
+            alike[conflict.reason] += 1
+    return samples

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 
 from ..models import BulkState
+from ..sentence import Sentence, stored
 
 POLL = 0.25
 """Seconds between two looks at jobs that somebody waits for."""
@@ -16,7 +17,9 @@ BREATH = 0.01
 """Seconds between two chunks at full speed, so that claims and settles of others come between them."""
 MOST_SAVED = 1.0
 """Seconds of a drip that are made up for after a gap; more would be a burst."""
-WAITING, PASSED, STOPPED = "waiting", "passed", "failed"
+MOST_POINTS = 60
+"""Of how many instants it is remembered what had become of the jobs."""
+WAITING, PASSED, STOPPED, OVERRULED = "waiting", "passed", "failed", "overruled"
 
 
 @dataclass(slots=True)
@@ -37,10 +40,12 @@ class Operation:
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
     total: int
+    counts: str | None
     done: int
     applied: int
     requested: int
     refused: int
+    left_alone: int
     samples: str
     succeeded: int
     died: int
@@ -60,6 +65,7 @@ class Operation:
     watch_id: str
     paid_at: dt.datetime | None
     recent: str
+    history: str
 
     @property
     def watches(self) -> bool:
@@ -83,7 +89,7 @@ def freeze_done(op: Operation, now: dt.datetime) -> None:
         op.state = (BulkState.PAUSED if op.held else BulkState.RUNNING).value
 
 
-def ended(op: Operation, succeeded: int, died: int, gone: int) -> None:
+def ended(op: Operation, now: dt.datetime, succeeded: int, died: int, gone: int) -> None:
     """So many more of its jobs have ended."""
     op.succeeded += succeeded
     op.died += died
@@ -93,6 +99,24 @@ def ended(op: Operation, succeeded: int, died: int, gone: int) -> None:
     if current[0] >= max(1, op.stop_window // 2):
         before, current = current, [0, 0]
     op.recent = json.dumps([before, current])
+    op.history = json.dumps(_remembered(op, now))
+
+
+def _remembered(op: Operation, now: dt.datetime) -> list[list[int]]:
+    """What had ended and died when, at most :data:`MOST_POINTS` times: the longer it goes on, the further apart."""
+    points: list[list[int]] = json.loads(op.history)
+    at = round((now - (op.started_at or now)).total_seconds())
+    apart = max(1, at // MOST_POINTS)
+    if points and at - (points[-2][0] if len(points) > 1 else 0) < apart:
+        del points[-1]  # the last one is always what is known now
+    points.append([at, op.succeeded + op.died, op.died])
+    return points if len(points) <= MOST_POINTS else [*points[:-1:2], points[-1]]
+
+
+_DIED_LATELY = stored("%(died)s of the last %(sample)s jobs that ended have died; at most %(share)s may.")
+_FIRST_DIED = stored("%(died)s of the first %(sample)s jobs have died; at most %(share)s may.")
+_NONE_IN_TIME = stored("None of the first %(count)s jobs ended within %(time)s.")
+_NONE_ENDED = stored("None of the first %(count)s jobs ended by itself.")
 
 
 def judge(op: Operation, now: dt.datetime) -> None:
@@ -100,7 +124,9 @@ def judge(op: Operation, now: dt.datetime) -> None:
     before, current = json.loads(op.recent) or [[0, 0], [0, 0]]
     sample, died = before[0] + current[0], before[1] + current[1]
     if op.stop_share is not None and sample >= max(1, op.stop_sample) and died > op.stop_share * sample:
-        _stop(op, now, f"{died} of the last {sample} jobs that ended have died; at most {op.stop_share:.1%} may.")
+        if op.canary_is_open:
+            op.canary_decision = STOPPED  # the same jobs have said it: who resumes overrules both at once
+        _stop(op, now, Sentence(_DIED_LATELY, died=died, sample=sample, share=f"{op.stop_share:.1%}"))
         return
     if op.canary is None or not op.canary_is_open:
         return
@@ -115,12 +141,12 @@ def _judge_canary(op: Operation, now: dt.datetime, late: bool) -> None:
     if sample + op.gone < op.applied and not late:
         return
     if not sample:
-        why = f"within {op.canary_timeout:g} s" if late else "by itself"
         op.canary_decision = STOPPED
-        _stop(op, now, f"None of the first {op.applied} jobs ended {why}.")
+        late_by = {"time": float(op.canary_timeout)} if late else {}
+        _stop(op, now, Sentence(_NONE_IN_TIME if late else _NONE_ENDED, count=op.applied, **late_by))
     elif op.died > op.canary_share * sample:
         op.canary_decision = STOPPED
-        _stop(op, now, f"{op.died} of the first {sample} jobs have died; at most {op.canary_share:.1%} may.")
+        _stop(op, now, Sentence(_FIRST_DIED, died=op.died, sample=sample, share=f"{op.canary_share:.1%}"))
     else:
         op.canary_decision = PASSED
         op.paid_at = now
@@ -148,3 +174,9 @@ def budget(op: Operation, now: dt.datetime, limit: int) -> tuple[int, float]:
     count = min(most, due)
     op.paid_at = paid + dt.timedelta(seconds=count * pace)
     return count, max(DRIP, pace)
+
+
+def give_back(op: Operation, jobs: int) -> None:
+    """So many of those that :func:`budget` allowed were not acted on: they are still due."""
+    if op.rate and op.paid_at is not None:
+        op.paid_at -= dt.timedelta(seconds=jobs / op.rate)

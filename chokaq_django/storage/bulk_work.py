@@ -6,7 +6,8 @@ import logging
 
 from django.db import InterfaceError, OperationalError
 
-from ..job.failures import safe_text
+from ..conf import get_options
+from ..job.text import safe_text
 from ..observability.events import Event, log_event
 from .contract import BulkStep, Storage
 
@@ -19,7 +20,7 @@ def advance(storage: Storage, operation_id: str) -> BulkStep:
     """The next step. Trouble with the database is raised, and passes; anything else would come back at every try, so it
     ends the operation as failed, which an operator may resume."""
     try:
-        return storage.bulk_step(operation_id)
+        return storage.bulk_step(operation_id, get_options().deck.bulk_chunk)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:  # noqa: BLE001 - one bad operation must not stop the others

@@ -12,8 +12,11 @@ from .contract import ClaimedJob
 
 HOT, ARCHIVE, DLQ, TRASH = "chokaq_job_hot", "chokaq_job_archive", "chokaq_job_dlq", "chokaq_job_trash"
 QUEUE, WORKER, CIRCUIT = "chokaq_queue", "chokaq_worker", "chokaq_circuit"
-LEASE, BUCKET = "chokaq_leader_lease", "chokaq_metric_bucket"
-PAYLOAD_VERSION = "chokaq_payload_version"
+LEASE = "chokaq_leader_lease"
+GROUP, GROUP_TOTAL = "chokaq_failure_group", "chokaq_failure_total"
+BUCKET, ROLLUP, COUNTER = "chokaq_metric_bucket", "chokaq_metric_rollup", "chokaq_counter"
+PAYLOAD_VERSION, MARK = "chokaq_payload_version", "chokaq_retention_mark"
+SETTING = "chokaq_setting"
 BULK_OPERATION, BULK_ITEM = "chokaq_bulk_operation", "chokaq_bulk_item"
 
 

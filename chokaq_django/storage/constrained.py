@@ -29,6 +29,9 @@ PERMIT_WAIT = 5.0
 
 CANDIDATE_COLUMNS = ("id", "queue", "type", "priority", "run_at", "deadline_at", "due_at")
 
+ANY_CRASHES = 2**31 - 1
+"""More than a row can have."""
+
 Pair = tuple[str, int]
 
 
@@ -122,16 +125,16 @@ class ClaimStatements(DeferralStatements):
 
     # -- hooks --------------------------------------------------------------------------------------------------------
 
-    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]], max_crashes: int) -> list[Candidate]:
         """For each (queue, priority, limit): its first due rows in the order (run_at, id), locked, passing over rows
-        that others have locked. All together in the order (run_at, id)."""
+        that others have locked and those with more crashes. All together in the order (run_at, id)."""
         found: list[Candidate] = []
         for queue, priority, limit in wanted:
-            pair = f"status = 0 AND queue = %s AND priority = %s AND run_at <= {self.NOW}"
+            pair = f"status = 0 AND queue = %s AND priority = %s AND run_at <= {self.NOW} AND crash_count <= %s"
             rows = self._query(
                 f"SELECT {names(CANDIDATE_COLUMNS)}, {self.NOW} FROM {HOT} {self.HINT_SKIP} WHERE {pair} "
                 f"ORDER BY run_at, id {self.LIMIT} {self.LOCK_SKIP}",
-                [queue, priority, limit],
+                [queue, priority, max_crashes, limit],
             )
             found += map(self._candidate, rows)
         return sorted(found, key=lambda row: (row.run_at, row.id))
@@ -145,7 +148,7 @@ class ClaimStatements(DeferralStatements):
 
     def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:
         """Lease Pending rows that this transaction has locked: Processing with ``start``, else Fetched; rows whose
-        deadline has passed Fetched in any case."""
+        deadline has passed and rows that have crashed before Fetched in any case."""
         among, params = self._among("id", ids)
         self._execute(
             f"UPDATE {self._by_key(HOT)} SET {self._lease_assignments(start)} WHERE {among}", [worker_id, *params]
@@ -160,14 +163,14 @@ class ClaimStatements(DeferralStatements):
 
     @classmethod
     def _lease_assignments(cls, start: bool, worker: str = "%s") -> str:
-        """SQL of the SET list that leases a row to ``worker``."""
+        """SQL of the SET list that leases a row to ``worker``. What is late or has crashed before is not started."""
         common = f"worker_id = {worker}, claim_number = claim_number + 1, updated_at = {cls.NOW}"
         if not start:
             return f"status = 1, {common}"
-        late = f"CASE WHEN deadline_at < {cls.NOW} THEN"
+        only = f"CASE WHEN deadline_at < {cls.NOW} OR crash_count > 0 THEN"
         return (
-            f"status = {late} 1 ELSE 2 END, attempt = attempt + {late} 0 ELSE 1 END, {common}, "
-            f"started_at = {late} started_at ELSE {cls.NOW} END, heartbeat_at = {late} NULL ELSE {cls.NOW} END"
+            f"status = {only} 1 ELSE 2 END, attempt = attempt + {only} 0 ELSE 1 END, {common}, "
+            f"started_at = {only} started_at ELSE {cls.NOW} END, heartbeat_at = {only} NULL ELSE {cls.NOW} END"
         )
 
     def _claimed(self, row: Row) -> ClaimedJob:
@@ -209,7 +212,7 @@ class ClaimStatements(DeferralStatements):
             while gate.need > 0 and budget > 0:
                 extra = look if gate.restricts_types() else 0
                 wanted = [(q, p, min(budget, gate.room(q) + extra)) for q, p in level if gate.room(q) > 0]
-                rows = self._candidates(wanted)[:budget] if wanted else []
+                rows = self._candidates(wanted, crashes_of(request))[:budget] if wanted else []
                 budget -= len(rows)
                 taken, refused = _sift(rows, gate)
                 if taken:
@@ -289,6 +292,11 @@ class ClaimStatements(DeferralStatements):
             circuits[row.type].lease_probe(row.id, request.probing[row.type][1], now)
         for type_key in sorted({row.type for row in probes}):
             self._write_circuit(circuits[type_key])
+
+
+def crashes_of(request: ClaimRequest) -> int:
+    """The most crashes that a row may have, as a number."""
+    return ANY_CRASHES if request.max_crashes is None else request.max_crashes
 
 
 def levels(pairs: Sequence[Pair], request: ClaimRequest) -> Iterator[list[Pair]]:

@@ -19,9 +19,10 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..models.fields import from_db
-from .buckets import BucketRow
+from .buckets import BUCKETS, BucketRow
 from .contract import Storage
 from .retry import Retrier
+from .summed import Summed, Values
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -66,6 +67,9 @@ class Engine(Storage):
     HINT_SKIP: ClassVar[str] = ""
     """The same, passing over rows that others have locked."""
 
+    GENERATIONS: ClassVar[str]
+    """SQL of a table ``g`` out of a JSON list (the parameter) of pairs: id and generation."""
+
     INSERT_IGNORE: ClassVar[tuple[str, str]] = ("INSERT INTO", "ON CONFLICT DO NOTHING")
     """First and last words of an INSERT that leaves out rows whose key exists, without an error. Used with VALUES and
     with SELECT (which then always has a WHERE)."""
@@ -77,6 +81,10 @@ class Engine(Storage):
     @abstractmethod
     def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         """A condition that ``column`` is one of ``values`` (at most a few hundred, at least one) and its parameters."""
+
+    def _by_index(self, table: str, index: str) -> str:
+        """``table`` as a SELECT names it that reads along this index, whatever the planner thinks of its table."""
+        return table
 
     def _by_key(self, table: str) -> str:
         """``table`` as a statement names it that locks or changes rows found by their primary keys."""
@@ -97,10 +105,14 @@ class Engine(Storage):
     # -- dialect: statements ------------------------------------------------------------------------------------------
 
     @abstractmethod
+    def _add(self, summed: Summed, rows: Sequence[Values]) -> None:
+        """Add the rows, no two of one key, to a table whose rows add up: insert, or add to the row of the same key.
+        They are in the order of their first column, in which they are written, so that two writers never wait for each
+        other in a circle."""
+
     def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
-        """Add the rows to the metric buckets of the current ten seconds: insert, or add to the row of the same
-        ``(at, series)``. ``rows`` are in the order of ``series``, in which they are written, so that two writers never
-        wait for each other in a circle."""
+        """Add the rows to the metric buckets of the current ten seconds."""
+        self._add(BUCKETS, [row.values() for row in rows])
 
     @abstractmethod
     def _pairs(self, queues: Sequence[str]) -> list[tuple[str, int]]:
@@ -116,7 +128,7 @@ class Engine(Storage):
         self.connection = connection
         self.private = private
         self.alias = connection.alias
-        self._retrier = Retrier(self._is_transient, self._recover)
+        self._retrier = Retrier(self._is_retried, self._recover)
 
     @functools.cached_property
     def _shard(self) -> str:
@@ -124,8 +136,13 @@ class Engine(Storage):
         return secrets.token_hex(4)
 
     @abstractmethod
-    def _is_transient(self, error: BaseException) -> bool:
-        """Whether the unit may succeed when it is run again: deadlock victim, lock timeout, busy, lost connection."""
+    def is_transient(self, error: BaseException) -> bool:
+        """As the contract says; no engine does without it."""
+
+    def _is_retried(self, error: BaseException) -> bool:
+        """Whether a unit of ours that failed so is run again: after what is transient, unless this connection has
+        waited already."""
+        return self.is_transient(error)
 
     def _recover(self, error: BaseException) -> None:
         """After a transient error, outside of any transaction: drop the connection if it is broken."""

@@ -4,25 +4,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..job.failures import FailureReason, fingerprint
+from ..job.failures import FailureReason
+from ..job.fingerprint import fingerprint
+from ..sentence import Sentence
 from .buckets import Tally
 from .columns import (
     ARCHIVE,
     BASE_COLUMNS,
-    BUCKET,
     DLQ,
     DLQ_COLUMNS,
     HOT,
     PAYLOAD_VERSION,
     TRASH,
     names,
-    select,
 )
 from .contract import Applied, BulkResult, Conflict, LiveRow, RescueAction, StorageError
-from .engine import Engine, Row, chunks
+from .engine import CHUNK, Row, chunks
+from .group_rows import GroupStatements
+from .groups import GROUPED, GroupTally
 from .text import storable
 
 PENDING, FETCHED, PROCESSING = 0, 1, 2
@@ -33,13 +36,19 @@ LIVE_COLUMNS = (
 )  # fmt: skip
 PLACES = {"hot": HOT, "archive": ARCHIVE, "dlq": DLQ, "trash": TRASH}
 _WHERE_IT_IS = {
-    "hot": "The job is active.",
-    "archive": "The job has already succeeded.",
-    "dlq": "The job is already dead.",
-    "trash": "The job is in the Trash.",
-    None: "There is no such job.",
+    "hot": Sentence("The job is active."),
+    "archive": Sentence("The job has already succeeded."),
+    "dlq": Sentence("The job is already dead."),
+    "trash": Sentence("The job is in the Trash."),
+    None: Sentence("There is no such job."),
 }
-_FINISHED = {"archive": (ARCHIVE, "finished_at"), "dlq": (DLQ, "failed_at")}
+FORGOTTEN = {
+    HOT: ("id", "revision"),
+    ARCHIVE: ("id", "revision", "queue", "type"),
+    DLQ: ("id", "revision", *GROUPED),
+    TRASH: ("id", "revision"),
+}
+"""What is read of rows that are then deleted for good: of dead jobs what they count by."""
 
 
 @dataclass(slots=True)
@@ -58,63 +67,44 @@ class Burial:
     crashes: int = 0
 
 
-class MoveStatements(Engine):
-    """The operator's verbs and the sweeps. All work in chunks of one transaction each, rows locked in id order."""
+class MoveStatements(GroupStatements):
+    """The operator's verbs and the sweeps. All work in chunks of one transaction each.
+
+    Who waits for locks takes them in one order: active, dead, archived and purged jobs, each by id; then the marks of
+    retention. Sweeps wait for no job that somebody holds. Buckets and groups are written in rows of one's own.
+    """
 
     # -- burying ------------------------------------------------------------------------------------------------------
 
     def _bury(self, burials: Sequence[Burial]) -> None:
-        """Move Hot rows, which this transaction has locked, to the DLQ, and count them in the metrics."""
-        groups: dict[Burial | tuple[object, ...], list[str]] = {}
-        tally = Tally(self._shard)
+        """Move Hot rows, which this transaction has locked, to the DLQ; count them in the metrics and in their
+        groups."""
+        self._write_burials(burials)
+        buckets, groups = Tally(self._shard), GroupTally(self._shard)
         for burial in burials:
-            tally.buried(burial.queue, burial.type, burial.reason)
-            key = (burial.reason, burial.attempt_log, burial.error_type, burial.error_details, burial.fingerprint,
-                   burial.modified_by, burial.crashes)  # fmt: skip
-            groups.setdefault(key, []).append(burial.id)
-        by_id = {burial.id: burial for burial in burials}
-        for ids in groups.values():
-            self._bury_alike(ids, by_id[ids[0]])
-        self._add_buckets(tally.rows())
+            buckets.buried(burial.queue, burial.type, burial.reason)
+            groups.died(burial, burial.reason)
+        self._add_buckets(buckets.rows())
+        self._add_groups(groups.rows())
 
-    def _bury_alike(self, ids: Sequence[str], burial: Burial) -> None:
-        among, id_params = self._among("id", ids)
-        changed = {
-            "attempt_log": "COALESCE(%s, attempt_log)",
-            "crash_count": f"crash_count + {int(burial.crashes)}",
-            "modified_by": "COALESCE(%s, modified_by)",
-            "failure_reason": str(int(burial.reason)),
-            "error_type": "%s",
-            "error_details": "%s",
-            "fingerprint": "%s",
-            "failed_at": self.NOW,
-            "note": "''",
-            "assignee": "NULL",
-            "acknowledged_at": "NULL",
-        }
-        given: dict[str, str | None] = {
-            "attempt_log": burial.attempt_log,
-            "modified_by": burial.modified_by,
-            "error_type": burial.error_type,
-            "error_details": burial.error_details,
-            "fingerprint": burial.fingerprint,
-        }
-        params = [given[column] for column in DLQ_COLUMNS if column in given]
-        self._execute(
-            f"INSERT INTO {DLQ} ({names(DLQ_COLUMNS)}) SELECT {select(DLQ_COLUMNS, changed)} FROM {HOT} WHERE {among}",
-            [*params, *id_params],
-        )
-        self._delete(HOT, ids)
+    @abstractmethod
+    def _write_burials(self, burials: Sequence[Burial]) -> None:
+        """Move the rows, each with what its burial says."""
 
     # -- cancel -------------------------------------------------------------------------------------------------------
 
     def cancel(self, ids: Sequence[str], by: str | None) -> BulkResult:
-        return self._by_chunks(ids, lambda part: self._cancel(part, by))
+        return self._by_chunks(ids, (HOT,), lambda part: self._cancel(part, by))
 
-    def _by_chunks(self, ids: Sequence[str], work: Callable[[Sequence[str]], BulkResult]) -> BulkResult:
-        """``work`` on chunks of the ids, each id once, a transaction for each; the answers together."""
+    def _by_chunks(
+        self, ids: Sequence[str], tables: Sequence[str], work: Callable[[Sequence[str]], BulkResult]
+    ) -> BulkResult:
+        """``work``, which locks rows of these tables, on chunks of the ids, each id once, a transaction for each; the
+        answers together."""
         answer = BulkResult()
-        for part in chunks(list(dict.fromkeys(ids))):
+        ids = list(dict.fromkeys(ids))
+        self._lock_ahead(ids, tables)
+        for part in chunks(ids):
             answer.add(self._unit(lambda part=part: work(part)))  # type: ignore[misc]
         return answer
 
@@ -146,6 +136,23 @@ class MoveStatements(Engine):
             )
         answer.refused = self._why_absent([job_id for job_id in ids if job_id not in rows])
         return answer
+
+    def lock_ahead(self, ids: Sequence[str], places: Sequence[str]) -> None:
+        self._lock_ahead(ids, [PLACES[place] for place in places], 0)
+
+    def _lock_ahead(self, ids: Sequence[str], tables: Sequence[str], chunk: int = CHUNK) -> None:
+        """In a caller's transaction, which keeps what one chunk locks while the next is locked: lock what all of them
+        will, in the one order."""
+        if len(ids) > chunk and self._joined():
+            self._lock_all(ids, tables)
+
+    def _lock_all(self, ids: Sequence[str], tables: Sequence[str]) -> None:
+        """Lock the rows that are in these tables in the one order. Nothing where a write transaction locks all."""
+        if not (self.LOCK or self.HINT):
+            return
+        for table in tables:
+            for part in chunks(sorted(ids)):
+                self._locked(table, ("queue",), part)
 
     def _locked(self, table: str, columns: Sequence[str], ids: Sequence[str]) -> dict[str, Row]:
         """These columns of the rows that are in the table, by id; locked in the order of their ids."""
@@ -250,50 +257,17 @@ class MoveStatements(Engine):
             f"AND deadline_at < {self.NOW} ORDER BY deadline_at {self.LIMIT} {self.LOCK_SKIP}"
         )
 
-    def trim(self, table: str, older_than: float, limit: int, *, reason: int | None = None,
-             but_reasons: Collection[int] = ()) -> int:  # fmt: skip
-        name, finished = _FINISHED[table]
-        if but_reasons:
-            # Reason by reason: rows that are kept for longer are never read.
-            trimmed = 0
-            for other in self._single(self._reasons):
-                if trimmed < limit and other not in but_reasons:
-                    trimmed += self.trim(table, older_than, limit - trimmed, reason=other)
-            return trimmed
-        one = "" if reason is None else f"failure_reason = {int(reason)} AND "
-        oldest = (
-            f"SELECT id, revision FROM {name} {self.HINT_SKIP} WHERE {one}{finished} <= {self._after()} "
-            f"ORDER BY {finished} {self.LIMIT} {self.LOCK_SKIP}"
-        )
-        return self._unit(lambda: self._trim(name, oldest, [-older_than, limit]))
-
-    def _reasons(self) -> list[int]:
-        """The reasons that rows of the DLQ have, by one seek for each."""
-        reasons: list[int] = []
-        sql = f"SELECT MIN(failure_reason) FROM {DLQ} WHERE failure_reason > %s"
-        while (reason := self._query(sql, [reasons[-1] if reasons else -1])[0][0]) is not None:
-            reasons.append(reason)
-        return reasons
-
-    def _trim(self, table: str, oldest: str, params: Sequence[object]) -> int:
-        """Delete the rows that ``oldest`` finds (id, revision), and their earlier payloads."""
-        rows = self._query(oldest, params)
+    def _forget_rows(self, table: str, rows: Sequence[Row]) -> int:
+        """Delete rows of ``table``, locked by this transaction and read as FORGOTTEN says, with their earlier payloads;
+        how many."""
         for part in chunks(rows):
-            self._delete(table, [job_id for job_id, _ in part])
-            edited = [job_id for job_id, revision in part if revision]
+            self._delete(table, [row[0] for row in part])
+            edited = [row[0] for row in part if row[1]]
             if edited:
                 self._delete(PAYLOAD_VERSION, edited, "job_id")
+        if table == DLQ:
+            self._move_groups(left={row[0]: row[2:] for row in rows})
         return len(rows)
-
-    def trim_buckets(self, older_than: float, limit: int) -> int:
-        old = f"SELECT at FROM {BUCKET} WHERE at <= {self._after()} ORDER BY at {self.LIMIT}"
-
-        def work() -> int:
-            found = self._query(old, [-older_than, limit])
-            # Whole ticks: the key is the tick first, and nobody writes to an old one any more.
-            return self._execute(f"DELETE FROM {BUCKET} WHERE at <= %s", [found[-1][0]]) if found else 0
-
-        return self._unit(work)
 
 
 def _rescue_burial(action: RescueAction, *, cancelled: bool, by: str | None) -> Burial:

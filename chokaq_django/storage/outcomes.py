@@ -9,5 +9,3 @@ UNSTARTED = frozenset({OutcomeKind.EXPIRED, OutcomeKind.UNSTARTED_DEAD})
 DEAD = UNSTARTED | {OutcomeKind.DEAD}
 """Go to the DLQ."""
 GIVES_ATTEMPT_BACK = frozenset({OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED})
-TYPE_LIMIT, PERSON_LIMIT = 255, 100
-"""Characters of an error's type, and of who changed a job."""

@@ -59,7 +59,8 @@ class Lease:
 
 @dataclass(slots=True)
 class ClaimedJob:
-    """A leased job. ``status`` is 2 when the claim also started it (attempt counted), 1 when it waits in the buffer.
+    """A leased job. ``status`` is 2 when the claim also started it (attempt counted), 1 when it waits in the buffer, as
+    one that has crashed before always does.
 
     ``expired``: its deadline has passed; it was leased (status 1) without starting and is to be settled as EXPIRED.
     """
@@ -97,12 +98,13 @@ class ClaimedJob:
 class ClaimRequest:
     """What a worker may run now.
 
-    ``queues``: names in the worker's order. ``strict``: that order comes before priority. ``start``: claim and start in
-    one transaction (free slots wait), else lease into the buffer. ``capped``: queues with a fleet-wide limit, name to
-    limit; they are claimed only when ``start`` is true. ``blocked``: type keys that must not run now, to the seconds
-    after which to look again; rows of these types met at the head are deferred (``run_at`` moves, ``due_at`` stays).
-    ``probing``: type keys whose circuit is half open, to its probe permits, of which only free ones may start, and the
-    seconds for which each is held.
+    ``queues``: names in the worker's order. ``strict``: that order comes before priority. ``start``: claim and
+    start in one transaction (free slots wait) what has never crashed, else lease into the buffer. ``capped``:
+    queues with a fleet-wide limit, name to limit; they are claimed only when ``start`` is true. ``blocked``: type
+    keys that must not run now, to the seconds after which to look again; rows of these types met at the head are
+    deferred (``run_at`` moves, ``due_at`` stays). ``probing``: type keys whose circuit is half open, to its probe
+    permits, of which only free ones may start, and the seconds for which each is held. ``max_crashes``: rows that
+    have crashed more often are passed over as if they were not due; None: any number.
     """
 
     worker_id: str
@@ -113,6 +115,7 @@ class ClaimRequest:
     capped: Mapping[str, int] = field(default_factory=dict)
     blocked: Mapping[str, float] = field(default_factory=dict)
     probing: Mapping[str, tuple[int, float]] = field(default_factory=dict)  # type -> (permits, probe timeout s)
+    max_crashes: int | None = None
 
 
 @dataclass(slots=True)
@@ -149,7 +152,7 @@ class OutcomeKind(enum.Enum):
     RETRY = "retry"  # -> Pending after ``delay``, attempt used
     DEAD = "dead"  # -> DLQ
     SNOOZED = "snoozed"  # -> Pending after ``delay``, attempt given back, snooze counted
-    INTERRUPTED = "interrupted"  # -> Pending now, attempt given back (worker shutdown)
+    INTERRUPTED = "interrupted"  # -> Pending, attempt given back (shutdown, trouble of the database)
     EXPIRED = "expired"  # Fetched, never started -> DLQ Expired
     UNSTARTED_DEAD = "unstarted_dead"  # Fetched, never started -> DLQ with ``reason`` (unknown type)
 
@@ -185,211 +188,3 @@ class HeartbeatReply:
 
 Applied = set[str]
 """Ids whose write applied; what is missing is a conflict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """An id that an operator's verb could not apply to, and why (a full sentence)."""
-
-    id: str
-    reason: str
-
-
-@dataclass(slots=True)
-class BulkResult:
-    """Answer of an operator's verb: what applied, was only requested (a running job's cancel), or was refused."""
-
-    applied: list[str] = field(default_factory=list)
-    requested: list[str] = field(default_factory=list)
-    refused: list[Conflict] = field(default_factory=list)
-
-    def add(self, part: BulkResult) -> None:
-        """Take in the answer to another part of the same act."""
-        self.applied += part.applied
-        self.requested += part.requested
-        self.refused += part.refused
-
-
-@dataclass(slots=True)
-class Copies(BulkResult):
-    """Answer of :meth:`Storage.run_again`. ``new_ids``: archived job -> the new job."""
-
-    new_ids: dict[str, str] = field(default_factory=dict)
-
-
-AGAIN_HEADER = "chokaq-run-again-of"
-"""Header of a job that was run again: the id of the job it is a copy of."""
-
-
-@dataclass(slots=True)
-class JobEdit:
-    """What an edit changes; None keeps. ``tags`` is the JSON text of a list. ``schema_version`` belongs to the
-    payload."""
-
-    payload: str | None = None
-    schema_version: int | None = None
-    tags: str | None = None
-    priority: int | None = None
-    queue: str | None = None
-    type: str | None = None
-
-
-@dataclass(slots=True)
-class EditResult(BulkResult):
-    """Answer of :meth:`Storage.edit`. ``before``: id -> revision, queue, type, priority, tags and schema_version before
-    the edit, of what applied. ``outdated``: id -> revision, of what was refused for its revision."""
-
-    before: dict[str, dict[str, object]] = field(default_factory=dict)
-    outdated: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class BulkStep:
-    """Where a bulk operation is after a step. ``pause``: seconds until the next; None: nothing goes on by itself.
-    ``wakes``: jobs may have become due."""
-
-    state: str
-    done: int
-    total: int
-    pause: float | None
-    wakes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class BulkCount:
-    """How many jobs of a set are of one queue and type. ``ages``: "hour", "day", "week", "older" -> how many were
-    created, finished or dead within so long, and not within less."""
-
-    queue: str
-    type: str
-    count: int
-    oldest: dt.datetime | None
-    newest: dt.datetime | None
-    ages: dict[str, int]
-
-
-# -- rescue and fleet --------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class LiveRow:
-    """A leased row as a rescuer sees it. ``seen``: the value whose standing still means death (heartbeat, or the last
-    update of a Fetched row)."""
-
-    id: str
-    claim_number: int
-    status: int
-    worker_id: str | None
-    queue: str
-    type: str
-    attempt: int
-    max_attempts: int
-    crash_count: int
-    attempt_log: str
-    started_at: dt.datetime | None
-    seen: dt.datetime | None
-
-
-@dataclass(slots=True)
-class RescueAction:
-    """What to do with one row found dead; applies only if the lease and ``seen`` are still what the rescuer saw.
-
-    ``to``: "pending" (Fetched rows; crash policy retry) or "dlq" with ``reason``. ``crashed``: count a crash.
-    """
-
-    row: LiveRow
-    to: str
-    attempt_log: str
-    crashed: bool = False
-    delay: float = 0.0
-    reason: FailureReason | None = None
-    error_details: str | None = None
-    fingerprint: str | None = None
-
-
-@dataclass(slots=True)
-class WorkerRow:
-    """What a worker says about itself at each registry beat."""
-
-    id: str
-    host: str
-    pid: int
-    version: str
-    queues: str
-    concurrency: int
-    async_concurrency: int
-    state: str
-    busy: int = 0
-    buffered: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    retried: int = 0
-    conflicts: int = 0
-    rss_mb: float | None = None
-
-
-@dataclass(slots=True)
-class WorkerOrders:
-    """What operators want of a worker, read at each beat. ``operations``: bulk operations are to be worked on, by any
-    worker."""
-
-    desired_concurrency: int | None
-    stop_requested: bool
-    operations: bool = False
-
-
-@dataclass(slots=True)
-class QueueRow:
-    """Control row of a queue. Timeouts in seconds; ``window``: (start, end, zone name) or None."""
-
-    name: str
-    is_paused: bool
-    is_active: bool
-    max_workers: int | None
-    zombie_timeout: float | None
-    execution_timeout: float | None
-    window: tuple[dt.time, dt.time, str] | None
-
-
-@dataclass(slots=True)
-class CircuitRow:
-    """A circuit that is not at rest. ``reopens_in``: seconds until an open one may be probed."""
-
-    type: str
-    state: int
-    failures: int
-    reopens_in: float
-    forced: bool
-
-
-class CircuitAct(enum.Enum):
-    """What an operator does to a circuit."""
-
-    OPEN = "open"  # and keep it open until an operator closes it
-    CLOSE = "close"  # an open or half-open one
-    RESET = "reset"  # forget its failures too, whatever its state
-
-
-@dataclass(frozen=True, slots=True)
-class CircuitPolicy:
-    """When a circuit opens and closes; durations in seconds."""
-
-    failures: int
-    window: float
-    break_: float
-    probes: int
-    probe_timeout: float
-
-
-@dataclass(slots=True)
-class CircuitReport:
-    """What executions of one type did since the last report, in one worker process.
-
-    ``probes``: job ids that ran as probes, to whether they succeeded (None: neutral, the permit is just given back).
-    """
-
-    type: str
-    policy: CircuitPolicy
-    successes: int = 0
-    failures: int = 0
-    probes: dict[str, bool | None] = field(default_factory=dict)

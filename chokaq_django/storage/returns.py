@@ -8,14 +8,19 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ..job.ids import new_id
+from ..sentence import Sentence, stored
 from .columns import ARCHIVE, DLQ, HOT, HOT_COLUMNS, PAYLOAD_VERSION, names, select
 from .contract import AGAIN_HEADER, BulkResult, Conflict, Copies
 from .engine import chunks
+from .groups import GROUPED
 from .moves import MoveStatements
 
 COPIES = 50
 """Jobs that are run again in one transaction: each takes a few statements of its own."""
 _VERSIONED = ("revision", "type", "schema_version", "payload")
+
+
+_HELD = stored("Its idempotency key is held by the active job %(key)s.")
 
 
 def drops_keys(on_key_conflict: str) -> bool:
@@ -36,10 +41,10 @@ class ReturnStatements(MoveStatements):
         drop = drops_keys(on_key_conflict)
         given = {"payload": payload, "tags": tags, "priority": priority, "schema_version": schema_version}
         edits: dict[str, object] = {column: value for column, value in given.items() if value is not None}
-        return self._by_chunks(ids, lambda part: self._resurrect(part, by, edits, drop))
+        return self._by_chunks(ids, (DLQ,), lambda part: self._resurrect(part, by, edits, drop))
 
     def _resurrect(self, ids: Sequence[str], by: str | None, edits: dict[str, object], drop_key: bool) -> BulkResult:
-        dead = self._locked(DLQ, ("queue", "idempotency_key"), ids)
+        dead = self._locked(DLQ, (*GROUPED, "idempotency_key"), ids)
         found = [job_id for job_id in ids if job_id in dead]
         alive = self._insert_resurrected(found, by, edits, keep_key=True)
         if drop_key and len(alive) < len(found):
@@ -50,8 +55,9 @@ class ReturnStatements(MoveStatements):
                 self._keep_payloads(DLQ, sorted(alive), by)
             self._delete(DLQ, sorted(alive))
             self._announce(sorted({dead[job_id][0] for job_id in alive}))
+            self._move_groups(left={job_id: dead[job_id][:-1] for job_id in alive})
         answer = BulkResult(applied=[job_id for job_id in found if job_id in alive])
-        answer.refused = self._key_held({job_id: dead[job_id][1] for job_id in found if job_id not in alive})
+        answer.refused = self._key_held({job_id: dead[job_id][-1] for job_id in found if job_id not in alive})
         answer.refused += self._why_absent([job_id for job_id in ids if job_id not in dead])
         return answer
 
@@ -73,6 +79,7 @@ class ReturnStatements(MoveStatements):
     def run_again(self, ids: Sequence[str], by: str | None, *, on_key_conflict: str = "skip") -> Copies:
         drop = drops_keys(on_key_conflict)
         answer = Copies()
+        self._lock_ahead(ids, (ARCHIVE,), COPIES)
         for part in chunks(list(dict.fromkeys(ids)), COPIES):
             done = self._unit(lambda part=part: self._run_again(part, by, drop))  # type: ignore[misc]
             answer.add(done)
@@ -160,7 +167,10 @@ class ReturnStatements(MoveStatements):
         among, params = self._among("idempotency_key", sorted(set(keys.values())))
         holders: dict[str, str] = dict(self._query(f"SELECT idempotency_key, id FROM {HOT} WHERE {among}", params))
         return [
-            Conflict(job_id, f"Its idempotency key is held by the active job {holders.get(key, '(just finished)')}.")
+            Conflict(
+                job_id,
+                Sentence(_HELD, key=holders.get(key, "(just finished)")),
+            )
             for job_id, key in keys.items()
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..job.failures import safe_text
+from ..job.text import safe_text
 
 
 def storable(text: str | None, limit: int | None = None) -> str | None:

@@ -7,15 +7,17 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..conf import Options
+from ..conf import get_options
+from ..job.registry import registry
 from ..models import Circuit
 from ..observability.events import Event, log_event
-from ..storage import Storage
+from ..storage import ClaimedJob, Storage
 from ..storage.contract import CircuitPolicy, CircuitReport, CircuitRow
 from .execution import Execution, Verdict
 from .views import CircuitView
 
 if TYPE_CHECKING:
+    from ..job.definition import CircuitPolicy as Policy
     from ..job.definition import JobType
 
 logger = logging.getLogger("chokaq.worker.circuit")
@@ -24,23 +26,14 @@ logger = logging.getLogger("chokaq.worker.circuit")
 class Breaker:
     """Fed by every settled execution; writes only when a circuit can change by it."""
 
-    def __init__(self, options: Options, view: CircuitView) -> None:
-        circuit = options.circuit
-        self._default = CircuitPolicy(
-            circuit.failures, circuit.window, circuit.break_, circuit.probes, circuit.probe_timeout
-        )
+    def __init__(self, view: CircuitView) -> None:
         self._view = view
         self._lock = threading.Lock()
         self._reports: dict[str, CircuitReport] = {}
 
     def policy(self, job_type: JobType) -> CircuitPolicy | None:
         """The type's own policy or the setting; None for a type without a circuit."""
-        own = job_type.circuit
-        if own is False:
-            return None
-        if own is None:
-            return self._default
-        return CircuitPolicy(own.failures, float(own.window), float(own.break_), own.probes, float(own.probe_timeout))
+        return None if job_type.circuit is False else _plain(job_type.circuit or get_options().circuit)
 
     def settled(self, execution: Execution) -> None:
         """Count one execution; most need nothing at all."""
@@ -52,7 +45,8 @@ class Breaker:
                 return
         policy = self.policy(execution.type)
         if policy is None and execution.is_probe:
-            policy = self._default  # the type had a circuit when this one opened, and now has none that could close it
+            # The type had a circuit when this one opened, and now has none that could close it.
+            policy = _plain(get_options().circuit)
         if policy is None:
             return
         with self._lock:
@@ -63,6 +57,13 @@ class Breaker:
                 report.failures += 1
             if execution.is_probe:
                 report.probes[execution.job.id] = None if verdict is Verdict.NEUTRAL else verdict is Verdict.SUCCESS
+
+    def passed_up(self, job: ClaimedJob) -> None:
+        """A job that was claimed as a probe does not start: another may."""
+        job_type = registry.get(job.type)
+        policy = (self.policy(job_type) if job_type is not None else None) or _plain(get_options().circuit)
+        with self._lock:
+            self._report(job.type, policy).probes[job.id] = None
 
     def crashed(self, job_type: JobType, key: str) -> None:
         """A worker died while it ran a job of the type stored as ``key``: a failure."""
@@ -80,6 +81,8 @@ class Breaker:
             return False
         with self._lock:
             reports, self._reports = self._reports, {}
+        # Before they are written: the fetch loop may read the circuits anew as soon as they are.
+        before = {key: self._view.row(key) for key in reports}
         try:
             rows = storage.report_circuits(list(reports.values()))
         except BaseException:
@@ -87,8 +90,7 @@ class Breaker:
             raise
         closed = False
         for row in rows:
-            before = self._view.row(row.type)
-            closed = self._changed(before, row) or closed
+            closed = self._changed(before[row.type], row) or closed
         self._view.replace(storage.circuits())
         return closed
 
@@ -115,3 +117,10 @@ class Breaker:
         elif row.state == Circuit.CLOSED:
             log_event(logger, logging.INFO, Event.CIRCUIT_CHANGED, "The circuit of %s is closed again", row.type)
         return row.state == Circuit.CLOSED
+
+
+def _plain(policy: Policy) -> CircuitPolicy:
+    """A type's policy, or the settings', as the storage takes it."""
+    return CircuitPolicy(
+        policy.failures, float(policy.window), float(policy.break_), policy.probes, float(policy.probe_timeout)
+    )

@@ -13,7 +13,8 @@ from types import FrameType
 
 from ..conf import Options
 from .health_server import Board, Pulse
-from .process import WorkerPlan, WorkerProcess
+from .plan import WorkerPlan
+from .process import WorkerProcess
 
 STOPPED, RECYCLE = 0, 75
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -38,7 +39,7 @@ class Child:
         os.set_blocking(self._write, False)
         self._listen()
         self._process = WorkerProcess(options, plan, self._poke)
-        self._pulse = Pulse(*record, self._process) if record is not None else None
+        self._pulse = Pulse(*record, self._process.liveness) if record is not None else None
 
     def _listen(self) -> None:
         signal.signal(signal.SIGTERM, self._on_signal)

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..job.attempts import append_attempt
 from ..job.context import JobContext
-from ..job.failures import CancelReason, FailureReason, describe, fingerprint, safe_text
+from ..job.error_info import describe
+from ..job.failures import CancelReason, FailureReason
+from ..job.fingerprint import fingerprint
+from ..job.text import safe_text
 from ..observability.events import Event, log_event
 from ..observability.job_logs import JobLog, trace_id_of
 from ..storage import ClaimedJob, Lease, Outcome, OutcomeKind
@@ -62,6 +65,7 @@ class Execution:
         "cancelled_by",
         "connection",
         "ctx",
+        "error_message",
         "interrupt",
         "interrupted",
         "is_probe",
@@ -91,6 +95,8 @@ class Execution:
         self.timeout_at: float | None = None
         self.abandon_at: float | None = None
         self.cancelled_by: str | None = None
+        self.error_message = ""
+        """Of the error that it died of."""
         self.phase = Phase.WAITING
         self.verdict = Verdict.NEUTRAL
         self.interrupt: Callable[[], None] | None = None
@@ -155,6 +161,12 @@ class Execution:
             self.phase = Phase.ABANDONED
             return True
 
+    def extend(self, seconds: float) -> None:
+        """More time: so long it was held up by what is none of its own. One that was told to stop stops."""
+        with self._lock:
+            if self.phase is Phase.RUNNING and self.timeout_at is not None and not self.ctx.cancelled:
+                self.timeout_at += seconds
+
     def cancel(self, reason: CancelReason, grace: float, by: str | None = None) -> bool:
         """Tell it to stop; after ``grace`` seconds it is written off. False if it was told before or is over."""
         with self._lock:
@@ -204,8 +216,10 @@ class Execution:
 
     def age(self) -> float:
         """Seconds since the first due time of this generation, by the database's clock plus our own elapsed time."""
-        started: dt.datetime = self.job.started_at or self.job.due_at
-        return (started - self.job.due_at).total_seconds() + time.monotonic() - self.received
+        job = self.job
+        # Of what is only leased, started_at is that of an earlier attempt: it could be claimed from run_at on.
+        since: dt.datetime = job.run_at if job.status == 1 or job.started_at is None else job.started_at
+        return (since - self.job.due_at).total_seconds() + time.monotonic() - self.received
 
     # -- values that the database refuses -----------------------------------------------------------------------------
 

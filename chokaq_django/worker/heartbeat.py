@@ -44,6 +44,8 @@ class Heartbeat(Service):
         self._beat_at = 0.0
         self._failed_beats = 0
         self._beat_now = False
+        # A missed heartbeat is made up for as soon as the database is back, whatever pauses the outage has led to.
+        self.longest_pause = min(self.longest_pause, options.execution.heartbeat_max)
 
     def beat_now(self) -> None:
         """Renew all leases at once."""

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from .. import wake
+from .. import channel_wake, wake
 from ..observability.events import Event, log_event
 from ..storage import Storage
 from ..storage.bulk_work import advance
@@ -47,6 +47,8 @@ class Operations(Service):
         if self._storage is None:
             self._storage = self._open()
         self._next = self.turn(self._storage)
+        if self._next is None:
+            self._release()  # days may pass until the next
 
     def turn(self, storage: Storage) -> float | None:
         """One step of each operation, if this worker leads; seconds until the next, None: when there is one."""
@@ -76,6 +78,7 @@ class Operations(Service):
         if step.wakes and (step.pause is None or began - self._woke_at >= WAKING):
             self._woke_at = began
             wake.notify(self._alias)
+        channel_wake.tell_deck(self._alias)
 
     def _leads(self, storage: Storage) -> bool:
         now = time.monotonic()
@@ -86,10 +89,16 @@ class Operations(Service):
         return leads
 
     def closed(self) -> None:
-        if self._storage is None:
+        self._release()
+
+    def _release(self) -> None:
+        """Give up the lead and the connection."""
+        storage, self._storage = self._storage, None
+        if storage is None:
             return
         try:
             if self._led_until:
-                self._storage.resign(LEASE, self._worker_id)
+                self._led_until = 0.0
+                storage.resign(LEASE, self._worker_id)
         finally:
-            self._storage.close()
+            storage.close()

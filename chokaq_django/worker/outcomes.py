@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
+from itertools import takewhile
 from typing import TYPE_CHECKING, cast
 
-from ..conf import Options
-from ..job.attempts import append_attempt
+from ..conf import get_options
+from ..job.attempts import append_attempt, read_attempts
 from ..job.codec import encode_result
 from ..job.definition import UNSET
 from ..job.durations import LONGEST_DELAY, to_seconds
-from ..job.failures import (
-    CancelReason,
-    ErrorInfo,
-    FailureReason,
-    Snooze,
-    ThrottledError,
-    describe,
-    fingerprint,
-    is_fatal,
-    retry_after,
-)
+from ..job.error_info import ErrorInfo, describe
+from ..job.failures import UNREADABLE, CancelReason, FailureReason, Snooze, ThrottledError, is_fatal, retry_after
+from ..job.fingerprint import fingerprint
+from ..job.registry import registry
 from ..observability.events import Event, log_event
 from ..storage import Outcome, OutcomeKind
 from .execution import Verdict
@@ -37,11 +31,18 @@ CANCELLED_BY = {
 }
 
 
+UNDONE_IN_A_ROW = 5
+"""How often the database may undo an atomic job and nothing is counted; then it is judged as if it had failed."""
+
+
+class UndoneError(Exception):
+    """The database ended the transaction of an atomic job, for the reason that is the cause of this error."""
+
+
 class OutcomeTable:
     """Decides outcomes by the options and the job type's own."""
 
-    def __init__(self, options: Options, worker_id: str) -> None:
-        self._options = options
+    def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
 
     # -- success -------------------------------------------------------------------------------------------------------
@@ -87,6 +88,8 @@ class OutcomeTable:
             )  # fmt: skip
 
     def _failed(self, execution: Execution, error: BaseException) -> Outcome:
+        undone = isinstance(error, UndoneError) and error.__cause__ is not None
+        error = cast("BaseException", error.__cause__) if undone else error
         if issubclass(type(error), Snooze):
             return self._snoozed(execution, cast("Snooze", error))
         reason = execution.ctx.cancel_reason
@@ -94,14 +97,36 @@ class OutcomeTable:
             return self.interrupted(execution)
         if reason is not None:
             return self.stopped(execution, reason, error)
+        if undone and self._times_undone(execution) < UNDONE_IN_A_ROW:
+            return self._undone(execution, describe(error))
         return self._raised(execution, error)
 
-    def interrupted(self, execution: Execution, delay: float = 0.0, note: str = "interrupted") -> Outcome:
-        """Given back unfinished, as if it had not started: worker shutdown, or a type that no code here knows."""
+    @staticmethod
+    def _times_undone(execution: Execution) -> int:
+        """How often in a row the database has undone this job; alone among what is given back, that has an error."""
+        entries = reversed(read_attempts(execution.job.attempt_log))
+        return sum(1 for _ in takewhile(lambda e: e.get("outcome") == "interrupted" and "error_type" in e, entries))
+
+    def _undone(self, execution: Execution, info: ErrorInfo) -> Outcome:
+        """Again, after a pause: neither the job nor its type has failed. Bounded, as it may be what the job itself does
+        that ends its connection."""
+        outcome = self.interrupted(execution, self._backoff(execution), info=info)
+        log_event(
+            logger, logging.WARNING, Event.STORAGE_TROUBLE,
+            "The database ended the transaction of job %s (%s); it runs again in %.1f s, which is no attempt: %s",
+            execution.job.id, execution.job.type, outcome.delay, info.message,
+        )  # fmt: skip
+        return outcome
+
+    def interrupted(
+        self, execution: Execution, delay: float = 0.0, note: str = "interrupted", info: ErrorInfo | None = None
+    ) -> Outcome:
+        """Given back unfinished, as if it had not started: worker shutdown, a type that no code here knows, or trouble
+        of the database's (``info``)."""
         execution.verdict = Verdict.NEUTRAL
         outcome = self._outcome(execution, OutcomeKind.INTERRUPTED)
         outcome.delay = delay
-        outcome.attempt_log = self._log(execution, note, outcome.duration_ms, None)
+        outcome.attempt_log = self._log(execution, note, outcome.duration_ms, info)
         return outcome
 
     def stopped(self, execution: Execution, reason: CancelReason, error: BaseException | None) -> Outcome:
@@ -128,18 +153,25 @@ class OutcomeTable:
         return "Heartbeats failed too often in a row and CANCEL_ON_HEARTBEAT_FAILURE is on"
 
     def undecodable(self, execution: Execution, error: Exception) -> Outcome:
-        """The payload does not fit the type: another attempt cannot help."""
-        execution.verdict = Verdict.FATAL
-        return self._dead(execution, FailureReason.FATAL_ERROR, describe(error))
+        """The payload does not fit the type: another attempt cannot help. It says nothing about the work: good payloads
+        of the type must not wait behind a circuit that broken ones have opened."""
+        execution.verdict = Verdict.NEUTRAL
+        info = describe(error)
+        head, found, message = info.details.rpartition(f"{info.type}: ")
+        details = f"{head}{UNREADABLE}: {message}" if found else info.details
+        return self._dead(
+            execution, FailureReason.FATAL_ERROR, ErrorInfo(UNREADABLE, info.message, details, info.frame)
+        )
 
     def unknown_type(self, execution: Execution) -> Outcome:
         """No code here knows the type, and none did for longer than the grace."""
         execution.verdict = Verdict.NEUTRAL
-        message = (
-            f"No job type {execution.job.type!r} is registered here. Deploy the code that defines it, or give the new "
-            "class this key as an alias, then resurrect the job."
-        )
-        return self._dead(execution, FailureReason.UNKNOWN_TYPE, ErrorInfo("UnknownType", message, message, ""))
+        wrong, help_ = registry.why_not_runnable(execution.job.type)
+        message = f"{wrong}. {help_} Then resurrect the job."
+        outcome = self._dead(execution, FailureReason.UNKNOWN_TYPE, ErrorInfo("UnknownType", message, message, ""))
+        if execution.job.status == 1:  # only leased, as what has crashed before always is
+            outcome.kind = OutcomeKind.UNSTARTED_DEAD
+        return outcome
 
     def expired(self, execution: Execution) -> Outcome:
         """Its deadline passed before it started. The attempt log keeps the errors of earlier attempts."""
@@ -175,7 +207,7 @@ class OutcomeTable:
     def _retry_or_bury(
         self, execution: Execution, info: ErrorInfo, asked: float | None, exhausted: FailureReason
     ) -> Outcome:
-        job, retry = execution.job, self._options.retry
+        job, retry = execution.job, get_options().retry
         if job.attempt >= job.max_attempts:
             return self._dead(execution, exhausted, info)
         delay = min(asked, retry.max_delay) if asked is not None else self._backoff(execution)
@@ -201,12 +233,13 @@ class OutcomeTable:
                     "The backoff of %s has no usable delay after attempt %d; the settings' is taken: %s",
                     execution.job.type, attempt, describe(error).message, exc_info=error,
                 )  # fmt: skip
-        return self._options.retry.backoff.delay(attempt)
+        return get_options().retry.backoff.delay(attempt)
 
     def _dead(self, execution: Execution, reason: FailureReason, info: ErrorInfo) -> Outcome:
         outcome = self._outcome(execution, OutcomeKind.DEAD)
         outcome.reason = reason
         outcome.error_type, outcome.error_details = info.type, info.details
+        execution.error_message = info.message
         outcome.fingerprint = fingerprint(reason, info)
         outcome.attempt_log = self._log(execution, reason.label, outcome.duration_ms, info)
         return outcome

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..reading.settings import take_overrides
 from ..storage import Storage
-from ..storage.contract import WorkerOrders, WorkerRow
+from ..storage.contract import ClockReading, WorkerOrders, WorkerRow
 from .service import Service
 
 logger = logging.getLogger("chokaq.worker.registry")
@@ -29,7 +30,7 @@ def rss_mb() -> float | None:
 
 
 class Registrar(Service):
-    """Writes the row every few seconds and obeys it.
+    """Writes the row every few seconds and obeys it; follows the options that operators set.
 
     ``describe()`` gives the row as it is now, ``obey(orders)`` does what operators want, ``wrote()`` hears of each
     successful write.
@@ -47,18 +48,29 @@ class Registrar(Service):
     ) -> None:
         super().__init__()
         self.interval = min(BEAT, worker_timeout / 4)
+        # After an outage the others wait for a sign of life no longer than WORKER_TIMEOUT.
+        self.longest_pause = self.interval
         self._open, self._describe, self._obey, self._wrote = open_storage, describe, obey, wrote
         self._storage: Storage | None = None
+        self._settings: str | None = None
+        self._clock: ClockReading | None = None
         self.wrote_at: float | None = None
         """When the row was last written, by the monotonic clock."""
 
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
-        orders = self._storage.register(self._describe())
+        row = self._describe()
+        if self._clock is not None:
+            row.clock_offset, row.clock_doubt = self._clock.offset, self._clock.doubt
+        orders = self._storage.register(row)
+        self._clock = orders.clock  # of this beat's statement; the next one tells it
         self.wrote_at = time.monotonic()
         self._wrote()
         self._obey(orders)
+        if orders.settings != self._settings:
+            take_overrides(self._storage.settings())
+            self._settings = orders.settings
         self.wait(self.interval)
 
     def closed(self) -> None:

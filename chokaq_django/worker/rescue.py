@@ -8,6 +8,7 @@ clock stops the rescuer's own writes or nobody's heartbeat, and buries nothing.
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from typing import Any
 
 from ..conf import Options
 from ..job.attempts import append_attempt
-from ..job.failures import ErrorInfo, FailureReason, fingerprint
+from ..job.error_info import ErrorInfo
+from ..job.failures import FailureReason
+from ..job.fingerprint import fingerprint
 from ..job.registry import registry
 from ..observability.events import Event, log_event
 from ..storage import Storage
@@ -64,15 +67,19 @@ class Sightings:
     def __init__(self) -> None:
         self._seen: dict[object, Sighting] = {}
 
-    def still_for(self, current: Mapping[Any, object]) -> dict[Any, float]:
-        """Update with all current values (things not in it are forgotten); seconds that each has not changed."""
+    def still_for(self, current: Mapping[Any, object], at_most: float) -> dict[Any, float]:
+        """Update with all current values (things not in it are forgotten); seconds that each has not changed.
+
+        ``at_most``: for how long that would say anything. What nobody could write has stood still for no reason of its
+        own.
+        """
         now = time.monotonic()
         kept = {}
         for key, value in current.items():
             old = self._seen.get(key)
             kept[key] = old if old is not None and old.value == value else Sighting(value, now)
         self._seen = kept
-        return {key: now - sighting.since for key, sighting in kept.items()}
+        return {key: min(now - sighting.since, at_most) for key, sighting in kept.items()}
 
     def forget(self) -> None:
         """Start over: what stood still while we could not look proves nothing."""
@@ -121,9 +128,6 @@ class Rescuer(Service):
             self._rows.forget()
             self._workers.forget()
             return recovery.scan_interval
-        if not self._steadiness.lasted():
-            self._rows.forget()
-            self._workers.forget()
         rows = storage.live_rows()
         dead, next_worker = self._dead_workers(storage)
         actions, next_row = self._judge(rows, dead)
@@ -142,7 +146,7 @@ class Rescuer(Service):
     def _dead_workers(self, storage: Storage) -> tuple[set[str], float]:
         """Workers whose last_seen stood still for WORKER_TIMEOUT, and seconds until the next may be."""
         timeout = self._options.recovery.worker_timeout
-        still = self._workers.still_for(dict(storage.workers_seen()))
+        still = self._workers.still_for(dict(storage.workers_seen()), self._steadiness.lasted())
         still.pop(self._worker_id, None)
         dead = {str(key) for key, seconds in still.items() if seconds >= timeout} if self._steady() else set()
         waits = [timeout - seconds for seconds in still.values() if 0 < seconds < timeout]
@@ -151,7 +155,8 @@ class Rescuer(Service):
 
     def _judge(self, rows: list[LiveRow], dead: set[str]) -> tuple[list[RescueAction], float]:
         recovery = self._options.recovery
-        still = self._rows.still_for({(row.id, row.claim_number, row.status): row.seen for row in rows})
+        seen = {(row.id, row.claim_number, row.status): row.seen for row in rows}
+        still = self._rows.still_for(seen, self._steadiness.lasted())
         actions: list[RescueAction] = []
         nearest = recovery.scan_interval
         for row in rows:
@@ -188,7 +193,7 @@ class Rescuer(Service):
             reason = FailureReason.POISON
         elif policy == "retry":
             if row.attempt < row.max_attempts:
-                return RescueAction(row, "pending", log, crashed=True)
+                return RescueAction(row, "pending", log, crashed=True, delay=self._apart(row.crash_count + 1))
             reason = FailureReason.MAX_RETRIES_EXCEEDED
         else:
             reason = FailureReason.ZOMBIE
@@ -196,8 +201,17 @@ class Rescuer(Service):
             row, "dlq", log, crashed=True, reason=reason, error_details=message, fingerprint=fingerprint(reason, info)
         )
 
+    def _apart(self, crashes: int) -> float:
+        """Seconds to wait after so many crashes: none after the first, later each job its own time, so that what died
+        together does not meet again at once (see isolation: in the end it must not)."""
+        retry = self._options.retry
+        longest = min(retry.max_delay, retry.base_delay * retry.multiplier ** (crashes - 1))
+        return random.uniform(0.0, longest) if crashes > 1 else 0.0
+
     def _apply(self, storage: Storage, actions: list[RescueAction]) -> None:
         applied = storage.rescue(actions)
+        # One death is one failure of each type that ran there, however many jobs of it did: most had no part in it.
+        deaths: set[tuple[str | None, str]] = set()
         for action in actions:
             if action.row.id in applied:
                 where = "waits again" if action.to == "pending" else f"is dead ({action.reason.label})"  # type: ignore[union-attr]
@@ -206,7 +220,9 @@ class Rescuer(Service):
                     "Job %s (%s) of worker %s %s", action.row.id, action.row.type, action.row.worker_id, where,
                 )  # fmt: skip
                 if action.crashed:
-                    self._crashed(action.row.type)
+                    deaths.add((action.row.worker_id, action.row.type))
+        for _, type_key in sorted(deaths, key=lambda death: death[1]):
+            self._crashed(type_key)
         if applied:
             self._woke()
 

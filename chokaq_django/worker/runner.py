@@ -7,6 +7,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
@@ -20,10 +22,11 @@ from ..job.failures import CancelReason, PayloadError
 from ..job.middleware import load_middleware, wrap, wrap_async
 from ..observability.events import Event, log_event
 from ..observability.job_logs import current_log
-from ..storage import Outcome, get_storage
+from ..storage import Applied, Outcome, Storage, get_storage
 from .connections import tidy_connections
 from .execution import Execution, Phase
-from .outcomes import OutcomeTable
+from .outcomes import OutcomeTable, UndoneError
+from .settle import REFUSED
 from .slots import interrupt_thread
 
 logger = logging.getLogger("chokaq.worker.run")
@@ -36,6 +39,18 @@ FRESH = 1.0
 
 class LeaseLostError(Exception):
     """The job was taken over by somebody else while an atomic handler ran: its writes are rolled back."""
+
+
+class TransactionEndedError(Exception):
+    """The transaction that an atomic handler was given had ended before the handler returned."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The transaction of this atomic job was ended while its handler ran: by a deadlock or another database "
+            "error that the handler caught, or by a statement that ends it, such as COMMIT or ROLLBACK, and TRUNCATE "
+            "or DDL on MySQL and MariaDB. What was written before is lost or committed already. The handler of an "
+            "atomic job must let such errors out, and must not run such statements."
+        )
 
 
 def bound(execution: Execution, job: Any) -> Callable[[JobContext], Any]:
@@ -73,13 +88,19 @@ class Runner:
         self._middleware = load_middleware(options.middleware)
         self._thread = threading.local()
         self._housekeeping_at = 0.0
+        self._awaited: set[Execution] = set()
+        """Whose ``async def`` handler runs."""
 
     # -- threads -------------------------------------------------------------------------------------------------------
 
     def run(self, execution: Execution) -> None:
-        """Run a ``def`` handler in the calling thread. Never raises."""
+        """Run a ``def`` handler in the calling thread. Never raises.
+
+        In a context of its own, as a task has one: what a job activates (a language, a time zone, the precision of
+        decimals, whatever is kept in context variables) is not that of the next.
+        """
         try:
-            self._run(execution)
+            copy_context().run(self._run, execution)
         except BaseException as error:
             if execution.phase is Phase.ENDED:
                 raise
@@ -124,21 +145,34 @@ class Runner:
     def _run_atomic(self, execution: Execution, job: Any) -> Outcome:
         """Handler and settle in one transaction; the job's row is locked last, just before the commit."""
         connection = connections[self._alias]
-        self._prepare(connection)
         committed: list[Outcome] = []
+        handling = False
         try:
+            self._prepare(connection)
             with transaction.atomic(using=self._alias, durable=True):
                 # The first hook of all: whatever fails after it, fails after the commit.
                 transaction.on_commit(lambda: committed.append(outcome), using=self._alias)
+                storage = get_storage(self._alias)
+                mark = storage.mark_transaction()
                 execution.connection = connection.connection
+                handling = True
                 result = self._call(execution, job)
+                handling = False
                 if not execution.end():
                     raise LeaseLostError(execution.job.id)
+                if not storage.is_marked(mark):
+                    raise TransactionEndedError
                 outcome = self._table.succeeded(execution, result)
-                if not get_storage(self._alias).settle(self._worker_id, [outcome]):
+                applied = self._settle_within(storage, execution, outcome, mark)
+                if applied is None:
+                    raise TransactionEndedError
+                if not applied:
                     raise LeaseLostError(execution.job.id)
         except BaseException as error:
             if not committed:
+                # While the handler had the transaction, all but a lost connection is its own: how it locks, for one.
+                if self._is_transient(error) and (not handling or self._lost(connection, execution)):
+                    raise UndoneError from error
                 raise
             log_event(
                 logger, logging.WARNING, Event.COMMIT_HOOK_FAILED,
@@ -147,6 +181,28 @@ class Runner:
             )  # fmt: skip
         execution.connection = None
         return outcome
+
+    def _settle_within(self, storage: Storage, execution: Execution, outcome: Outcome, mark: object) -> Applied | None:
+        """Settle in the transaction that is open; without the result if the database refuses it. None: it has not
+        this mark, and nothing was written."""
+        if outcome.result is None:  # nothing that could be refused, and so no savepoint to pay for
+            return storage.settle_marked(self._worker_id, outcome, mark)
+        try:
+            with transaction.atomic(using=self._alias) if storage.errors_doom_transactions else nullcontext():
+                return storage.settle_marked(self._worker_id, outcome, mark)
+        except REFUSED as error:
+            return storage.settle_marked(self._worker_id, execution.refused(outcome, error), mark)
+
+    def _lost(self, connection: Any, execution: Execution) -> bool:
+        """Whether the connection is gone that the job had; Django opens another at the end of the transaction."""
+        return connection.connection is not execution.connection or not connection.is_usable()
+
+    def _is_transient(self, error: BaseException) -> bool:
+        """Whether this error, or one that led to it, is the database's."""
+        storage, chain = get_storage(self._alias), [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+            chain.append(cause)
+        return any(storage.is_transient(each) for each in chain)
 
     def _prepare(self, connection: Any) -> None:
         connection.ensure_connection()
@@ -193,7 +249,7 @@ class Runner:
     async def _tidy_connections(self) -> None:
         """In the thread in which ``sync_to_async`` runs the ORM for async handlers."""
         self._housekeeping_at = time.monotonic() + HOUSEKEEPING
-        tidying = asyncio.ensure_future(sync_to_async(tidy_connections)())
+        tidying = asyncio.ensure_future(sync_to_async(lambda: tidy_connections(shared=bool(self._awaited)))())
         # A job whose own call stands still in that thread must not keep the places of all others.
         await asyncio.wait({tidying}, timeout=TIDY_LIMIT)
 
@@ -205,7 +261,11 @@ class Runner:
 
     async def _acall(self, execution: Execution, job: Any) -> Any:
         handler = bound(execution, job)
-        return await (wrap_async(self._middleware, handler) if self._middleware else handler)(execution.ctx)
+        self._awaited.add(execution)
+        try:
+            return await (wrap_async(self._middleware, handler) if self._middleware else handler)(execution.ctx)
+        finally:
+            self._awaited.discard(execution)
 
     # -- shared --------------------------------------------------------------------------------------------------------
 

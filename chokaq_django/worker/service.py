@@ -13,7 +13,7 @@ from ..observability.events import Event, log_event
 
 logger = logging.getLogger("chokaq.worker")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+FIRST_PAUSE = 0.2
 
 
 class Service:
@@ -25,6 +25,8 @@ class Service:
     """
 
     name = "service"
+    longest_pause = 5.0
+    """Seconds between two tries of a step that fails, at most."""
 
     def __init__(self) -> None:
         self.stopping = False
@@ -42,6 +44,7 @@ class Service:
     def stop(self) -> None:
         """Ask the loop to end after the step it is in."""
         self.stopping = True
+        self._wake.set()
         self.wake()
 
     def join(self, timeout: float | None = None) -> bool:
@@ -92,7 +95,7 @@ class Service:
 
     def _failed(self, error: Exception) -> None:
         self.failures += 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures - 1, 10)) * random.uniform(0.5, 1.0)
+        pause = min(self.longest_pause, FIRST_PAUSE * 2 ** min(self.failures - 1, 10)) * random.uniform(0.5, 1.0)
         # Every failure of a burst says the same: the first with its traceback, then one line at growing distances.
         if self.failures & (self.failures - 1) == 0:
             log_event(
@@ -100,8 +103,12 @@ class Service:
                 "The %s loop failed (%d in a row) and tries again in %.1f s: %s",
                 self.name, self.failures, pause, error, exc_info=error if self.failures == 1 else None,
             )  # fmt: skip
-        if not self.stopping:
+        if self.stopping:
+            return
+        try:
             self.wait(pause)
+        except Exception:  # noqa: BLE001 - what the loop waits on is away too; without a pause of its own it would end
+            self._wake.wait(pause)
 
     def _recovered(self) -> None:
         if self.failures:

@@ -46,7 +46,7 @@ class SignalSender:
                 for receiver, answer in signal.send_robust(sender, **arguments):
                     if isinstance(answer, Exception):
                         log_event(
-                            logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "Signal receiver %r failed: %s",
+                            logger, logging.ERROR, Event.SIGNAL_RECEIVER_FAILED, "Signal receiver %s failed: %s",
                             receiver, answer, exc_info=answer,
                         )  # fmt: skip
         finally:

@@ -7,14 +7,15 @@ import ctypes
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Protocol, cast
 
-from asgiref.sync import sync_to_async
 from django.db import connections
 
 from ..job.failures import JobInterrupted
 from ..observability.events import Event, log_event
+from .call_thread import CallThread
 from .connections import tidy_connections
 from .execution import Execution, Phase
 
@@ -22,6 +23,10 @@ logger = logging.getLogger("chokaq.worker.slots")
 
 IDLE_AFTER = 1.0
 """Seconds without a job after which a thread gives up the connections that Django would close after a request."""
+
+END_LIMIT = 1.0
+END_ROUNDS = 3
+"""How often, and how many seconds apart, tasks that go on are told that the loop ends."""
 
 
 class Slots(Protocol):
@@ -141,7 +146,7 @@ def interrupt_thread(thread_id: int) -> Callable[[], None]:
 
 
 class LoopSlots:
-    """One event loop in a thread of its own, up to ``size`` tasks at once."""
+    """One event loop in a thread of its own, up to ``size`` tasks at once, and the thread of what they call."""
 
     def __init__(
         self, size: int, run: Callable[[Execution], asyncio.Future[None] | object], freed: Callable[[], None]
@@ -149,6 +154,8 @@ class LoopSlots:
         self.size = size
         self.lost = 0
         """Loops given up since the process started."""
+        self.calls = CallThread()
+        self._context = self.calls.context()
         self._run = run
         self._freed = freed
         self._lock = threading.Lock()
@@ -185,9 +192,19 @@ class LoopSlots:
 
     def _spawn(self, executions: Sequence[Execution]) -> None:
         for execution in executions:
-            task = asyncio.get_running_loop().create_task(self._one(execution))
+            # The name is what asyncio's debug mode prints of a task that blocks the loop.
+            name = f"{execution.job.type} {execution.job.id}"
+            # No create_task(): user code may have set the loop's task factory.
+            task = asyncio.Task(self._one(execution), loop=asyncio.get_running_loop(), name=name)
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(self._ended, execution))
+
+    def _ended(self, execution: Execution, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._places.get(execution) is task.get_loop() and execution.phase is Phase.WAITING:
+            # Of a task that is cancelled before its first step nothing runs. It was user code: whoever stops a job does
+            # not reach it here.
+            self.submit([execution])
 
     async def _one(self, execution: Execution) -> None:
         loop, task = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task())
@@ -203,6 +220,7 @@ class LoopSlots:
             loop.call_soon_threadsafe(stop)
 
         execution.interrupt = interrupt
+        self.calls.enter(self._context, execution)
         try:
             await self._run(execution)  # type: ignore[misc]
         except asyncio.CancelledError:
@@ -217,12 +235,21 @@ class LoopSlots:
         loop, self._loop = self._loop, None
         if loop is not None:
             asyncio.run_coroutine_threadsafe(self._end(), loop)
+        else:
+            self.calls.shutdown()
 
     async def _end(self) -> None:
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.get_loop().call_soon_threadsafe(task.cancel)
-        # In the thread in which async handlers have used the ORM.
-        await sync_to_async(connections.close_all)()
+        for _ in range(END_ROUNDS):
+            # All tasks, and those that they begin then: one that is destroyed before its end gives the context of its
+            # job to whatever thread collects the garbage, as asgiref does at the end of a call.
+            if not (own := asyncio.all_tasks() - {asyncio.current_task()}):
+                break
+            for each in own:
+                each.cancel()
+            await asyncio.wait(own, timeout=END_LIMIT)
+        self.calls.shutdown()
         self._stop_here()
 
     async def _retire(self) -> None:

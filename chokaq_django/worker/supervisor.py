@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..observability.events import Event, log_event
 from .child import RECYCLE, STOP_SIGNALS, STOPPED, Child
 from .connections import close_before_fork
 from .health_server import HealthServer, vitals
-from .process import WorkerPlan
+from .plan import WorkerPlan
 
 logger = logging.getLogger("chokaq.worker.supervisor")
 
@@ -44,6 +44,7 @@ class Slot:
 
     pid: int | None = None
     started: float = 0.0
+    """0 until it has had one."""
     early_deaths: int = 0
     restart_at: float | None = 0.0
     """When to make the next child; None: not again."""
@@ -167,10 +168,15 @@ class Supervisor:
             if wait > 0:
                 nearest = wait if nearest is None else min(nearest, wait)
                 continue
-            slot.started, slot.pid = time.monotonic(), self._fork(place)
+            is_first, slot.started = not slot.started, time.monotonic()
+            slot.pid = self._fork(place, is_first)
         return nearest
 
-    def _fork(self, place: int) -> int:
+    def _plan_of(self, is_first: bool) -> WorkerPlan:
+        """The plan of a child; one that takes another's place has settings that may no longer be the newest."""
+        return self._plan if is_first else replace(self._plan, renews=False)
+
+    def _fork(self, place: int, is_first: bool) -> int:
         if self._health is not None:
             self._health.board.clear(place)
         flush_output()  # or both processes would print what waits here
@@ -190,7 +196,7 @@ class Supervisor:
             if self._health is not None:
                 self._health.close()
                 record = (self._health.board, place)
-            code = Child(self._options, self._plan, self._life_read, record).run()
+            code = Child(self._options, self._plan_of(is_first), self._life_read, record).run()
         except BaseException:
             logger.exception("The worker process could not go on")
         finally:

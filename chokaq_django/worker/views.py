@@ -9,9 +9,9 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from zoneinfo import ZoneInfo
 
 from ..conf import Options
+from ..conf.options import window_open
 from ..models import Circuit
 from ..storage import Storage
 from ..storage.contract import CircuitRow, QueueRow
@@ -23,20 +23,13 @@ NEW_ROWS = 50
 """Control rows that one refresh makes, at most."""
 
 
-def window_open(window: tuple[dt.time, dt.time, str] | None, now: dt.datetime) -> bool:
-    """Whether ``now`` (aware) lies in a daily window; a window that ends before it starts spans midnight."""
-    if window is None:
-        return True
-    start, end, zone = window
-    local = now.astimezone(ZoneInfo(zone)).time()
-    return start <= local < end if start <= end else local >= start or local < end
-
-
 class QueueView:
     """Which queues this worker may claim from now, and their limits."""
 
-    def __init__(self, options: Options, named: Sequence[str]) -> None:
+    def __init__(self, options: Options, named: Sequence[str], *, renews: bool = True) -> None:
+        """``renews``: the options are the newest there are, and rows whose limits no operator has set follow them."""
         self._options = options
+        self._renews = renews
         self._named = list(named)
         self._rows: dict[str, QueueRow] = {}
         self._found: set[str] = set()
@@ -45,11 +38,17 @@ class QueueView:
         self._clock_until = 0.0
 
     def seed(self, storage: Storage) -> None:
-        """Create control rows from the QUEUES setting; an existing row wins."""
-        for name, seed in self._options.queues.items():
-            storage.seed_queue(
-                QueueRow(name, False, True, seed.max_workers, seed.zombie_timeout, seed.execution_timeout, seed.window)
-            )
+        """Have control rows be as the QUEUES setting says, once; limits that an operator has set stay as they are."""
+        said = self._options.queues
+        there = {row.name: row for row in storage.queues()}
+        for name in [*said, *sorted(there.keys() - said.keys())]:
+            wanted, row = QueueRow.new(name, said.get(name)), there.get(name)
+            if row is None and storage.seed_queue(wanted):
+                continue
+            # A row that has just come may be of a worker with older settings.
+            if self._renews and (row is None or row.limits != wanted.limits):
+                storage.renew_queue(wanted)
+        self._renews = False
 
     def refresh(self, storage: Storage, *, force: bool = False, grace: float = 0.0) -> bool:
         """Read the control rows if they are older than a second (and ``grace``); whether they were read now."""
@@ -69,7 +68,7 @@ class QueueView:
     def _give_rows(self, storage: Storage) -> None:
         """Queues that are worked on get a row without limits, so that an operator finds them to pause and to limit."""
         for name in sorted(set(self._named or self._found) - set(self._rows))[:NEW_ROWS]:
-            storage.seed_queue(QueueRow(name, False, True, None, None, None, None))
+            storage.seed_queue(QueueRow.new(name, None))
 
     def found(self, name: str) -> None:
         """A notice named this queue."""

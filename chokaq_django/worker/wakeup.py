@@ -49,20 +49,25 @@ class PollingWaker:
     SHARE = 1 / 20
     """Seconds between two polls for each second of silence."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._event = threading.Event()
+        self._clock = clock
         self._active = float("-inf")
 
     def set(self) -> None:
-        self._active = time.monotonic()
-        self._event.set()
+        self._active = self._clock()
+        if not self._event.is_set():  # which costs a lock less, and many wake one loop
+            self._event.set()
 
     def busy(self) -> None:
-        self._active = time.monotonic()
+        self._active = self._clock()
+
+    def pause(self) -> float:
+        """Seconds to the next poll."""
+        return max(self.FASTEST, (self._clock() - self._active) * self.SHARE)
 
     def wait(self, timeout: float) -> list[str]:
-        silent = time.monotonic() - self._active
-        self._event.wait(min(timeout, max(self.FASTEST, silent * self.SHARE)))
+        self._event.wait(min(timeout, self.pause()))
         self._event.clear()
         return []
 
@@ -79,19 +84,17 @@ class SQLiteWaker(PollingWaker):
         super().__init__()
         self._watcher = SQLiteWatcher(alias)
 
+    def pause(self) -> float:
+        """5 ms for the first seconds after there was a job, then slower by the length of the silence."""
+        return min(self.SLOWEST, self.FASTEST * (1 + max(0.0, self._clock() - self._active - self.LIVELY)))
+
     def wait(self, timeout: float) -> list[str]:
-        end = time.monotonic() + timeout
-        while True:
-            now = time.monotonic()
-            if now >= end:
-                break
-            # 5 ms for the first seconds after something happened, then slower by the length of the silence.
-            pause = min(self.SLOWEST, self.FASTEST * (1 + max(0.0, now - self._active - self.LIVELY)))
-            if self._event.wait(min(pause, end - now)):
+        end = self._clock() + timeout
+        while (left := end - self._clock()) > 0:
+            if self._event.wait(min(left, self.pause())):
                 break
             if self._watcher.changed():
-                self._active = time.monotonic()
-                break
+                break  # perhaps only this worker's own row: only a job makes the polls fast again
         self._event.clear()
         return []
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..job.failures import CancelReason
 from ..observability.events import Event, log_event
+from .call_thread import CallThread
 from .execution import Execution, Phase
 from .service import Service
 
@@ -24,15 +25,22 @@ class Watchdog(Service):
     """Looks at the running executions whenever one's time may be up.
 
     ``live()`` gives the executions of the process; ``abandoned(execution)`` settles one that was written off and
-    replaces its slot.
+    replaces its slot. ``calls``: the thread that async handlers share; ``replaced()`` is told when it was replaced.
     """
 
     name = "watchdog"
 
     def __init__(
-        self, live: Callable[[], Iterable[Execution]], abandoned: Callable[[Execution], None], grace: float
+        self,
+        live: Callable[[], Iterable[Execution]],
+        abandoned: Callable[[Execution], None],
+        grace: float,
+        calls: CallThread,
+        replaced: Callable[[], None],
     ) -> None:
         super().__init__()
+        self._calls = calls
+        self._replaced = replaced
         self._live = live
         self._abandoned = abandoned
         self._grace = grace
@@ -48,7 +56,10 @@ class Watchdog(Service):
             if execution.phase is not Phase.RUNNING:
                 continue
             if execution.timeout_at is not None and now >= execution.timeout_at and not execution.ctx.cancelled:
-                execution.cancel(CancelReason.TIMEOUT, self._grace)
+                if execution.type.is_async and self._calls.held_up(execution):
+                    self._replaced()
+                else:
+                    execution.cancel(CancelReason.TIMEOUT, self._grace)
             if execution.ctx.cancelled:
                 left = (execution.abandon_at or now) - now
                 if left <= 0 and execution.abandon():
@@ -57,6 +68,8 @@ class Watchdog(Service):
             else:
                 left = (execution.timeout_at or now + RELAXED) - now
             nearest = min(nearest, left)
+        if self._calls.look(self._grace):
+            self._replaced()
         return max(TICK, nearest)
 
     def _write_off(self, execution: Execution) -> None:

@@ -99,12 +99,41 @@ class PartnerSyncJob(Job, type="shop.partner_sync.v1", queue="partner", max_atte
         return reference
 
 
-class ResizePictureJob(Job, type="shop.resize_picture.v1", queue="pictures"):
-    """An async job: many of these wait at once in one thread. It only pretends to call a picture service."""
+class ResizePictureJob(Job, type="shop.resize_picture.v1", queue="pictures", max_attempts=2):
+    """An async job: many of these wait at once in one thread. It only pretends to call a picture service, which
+    cannot read every file."""
 
     name: str
     width: int = 640
 
     async def run(self, ctx: JobContext) -> dict[str, int]:
         await asyncio.sleep(0.3)
+        if self.name.startswith("broken"):
+            raise ValueError(f"cannot read {self.name}: it ends after 4096 bytes")
         return {"width": self.width, "height": self.width * 3 // 4}
+
+
+class ExportCatalogueJob(Job, type="shop.export_catalogue.v1", queue="exports", priority=5, timeout=60):
+    """Writes the catalogue in one language, page by page: a job of many seconds that says how far it is, and stops when
+    it is told to. It only pretends to write."""
+
+    language: str
+    pages: int = 60
+
+    async def run(self, ctx: JobContext) -> dict[str, int]:
+        for number in range(1, self.pages + 1):
+            ctx.raise_if_cancelled()
+            await asyncio.sleep(0.25)
+            ctx.progress(100 * number / self.pages, f"{self.language}: page {number} of {self.pages}")
+        return {"pages": self.pages}
+
+
+class InviteReviewJob(Job, type="shop.invite_review.v1", queue="letters", priority=5, max_attempts=2):
+    """Asks a customer for a review some time after the order. It is enqueued with a delay, and now and then with a
+    deadline: a letter that would come too late is not written."""
+
+    order_id: int
+
+    def run(self, ctx: JobContext) -> None:
+        order = Order.objects.get(pk=self.order_id)
+        send_mail("How was it?", f"How do you like your {order.item}?", "shop@example.com", [order.email])

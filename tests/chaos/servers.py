@@ -77,7 +77,10 @@ class PrivateServer(ABC):
     def stall(self) -> None:
         """Every server process stands still: connections stay open, nothing answers."""
         for pid in self.pids():
-            os.kill(pid, signal.SIGSTOP)
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except ProcessLookupError:  # one that was about to end
+                continue
 
     def resume(self) -> None:
         for pid in self.pids():
@@ -141,12 +144,17 @@ class PrivateMariaDB(PrivateServer):
     account = "mysql"
     places = ["/usr/sbin", "/usr/bin"]
     programs = ("mariadbd", "mariadb-install-db")
+    own_options: ClassVar[tuple[str, ...]] = ("--skip-grant-tables",)
 
     def __init__(self, *options: str) -> None:
         super().__init__()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         (self.folder / "init.sql").write_text("CREATE DATABASE IF NOT EXISTS jobs;")
+        self.install()
+
+    def install(self) -> None:
+        """Fill the data folder."""
         self.run(
             "mariadb-install-db", "--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal",
             "--skip-test-db", "--skip-name-resolve",
@@ -169,18 +177,18 @@ class PrivateMariaDB(PrivateServer):
         }  # fmt: skip
         self._process = subprocess.Popen(
             [
-                self.program("mariadbd") or "mariadbd", "--no-defaults",
-                *(f"--{name}={value}" for name, value in options.items()), "--skip-grant-tables",
+                self.program(self.programs[0]) or self.programs[0], "--no-defaults",
+                *(f"--{name}={value}" for name, value in options.items()), *self.own_options,
                 "--character-set-server=utf8mb4", *(f"--{option}" for option in self._options),
             ],
             cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self.as_user(),
         )  # fmt: skip
-        wait_until(self._answers, 50, what="MariaDB answers")
+        wait_until(self._answers, 50, what=f"{self.programs[0]} answers")
 
     def _answers(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise RuntimeError(f"mariadbd ended: {(self.folder / 'log').read_text()[-2000:]}")
+            raise RuntimeError(f"{self.programs[0]} ended: {(self.folder / 'log').read_text()[-2000:]}")
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", self.port)):
                 return False
@@ -198,5 +206,26 @@ class PrivateMariaDB(PrivateServer):
         return [self._process.pid]
 
 
-PRIVATE_SERVERS: dict[str, type[PrivateServer]] = {"postgresql": PrivatePostgres, "mysql": PrivateMariaDB}
-"""Engine -> its server."""
+class PrivateMySQL(PrivateMariaDB):
+    """The same of MySQL, which does not listen when it asks nobody for a password."""
+
+    places: ClassVar[list[str]] = []
+    programs = ("mysqld",)
+    own_options = ("--mysqlx=OFF", "--skip-log-bin", "--secure-file-priv=NULL")
+
+    @classmethod
+    def installed(cls) -> bool:
+        if not super().installed():
+            return False
+        told = subprocess.run([cls.program("mysqld") or "", "--version"], capture_output=True, text=True, check=False)
+        return "MariaDB" not in told.stdout  # which has a program of this name too
+
+    def install(self) -> None:
+        self.run("mysqld", "--no-defaults", "--initialize-insecure", f"--datadir={self.data}")
+
+
+def private_server(connection: Any) -> type[PrivateServer] | None:
+    """A server of the kind that the connection is one to; None where there is no such."""
+    if connection.vendor == "mysql":
+        return PrivateMariaDB if connection.mysql_is_mariadb else PrivateMySQL
+    return PrivatePostgres if connection.vendor == "postgresql" else None

@@ -13,48 +13,46 @@ from tests.jobs import NoteJob, SleepJob
 
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
-from ..storage.invariants import Sampler, assert_one_place
-from .support import assert_no_errors, nothing_active
+from ..storage.invariants import Sampler
+from .support import assert_no_errors, feed_until_all_worked, nothing_active
 
 JOBS = 20_000
 
 
 def test_every_job_of_many_is_settled_exactly_once(
-    worker_process: Callable[..., WorkerProcess], ledger: Ledger
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler
 ) -> None:
     pick = random.Random(7)
-    enqueue_many(
-        Request(
-            NoteJob(),
-            queue=pick.choice(["mail", "reports", "imports"]),
-            priority=pick.choice([1, 10, 10, 10, 30]),
-            delay=pick.choice([None, None, None, 0.5, 2.0]),
+    with sampler.accepting(JOBS):
+        enqueue_many(
+            Request(
+                NoteJob(),
+                queue=pick.choice(["mail", "reports", "imports"]),
+                priority=pick.choice([1, 10, 10, 10, 30]),
+                delay=pick.choice([None, None, None, 0.5, 2.0]),
+            )
+            for _ in range(JOBS)
         )
-        for _ in range(JOBS)
-    )
-    with Sampler(JOBS, interval=0.1) as sampler:
-        workers = [worker_process("--processes=2") for _ in range(2)]
-        wait_until(nothing_active, 120, what="every job settled", interval=0.2)
-        codes = [worker.stop() for worker in workers]
-    sampler.check()
-    assert codes == [0, 0]
-    assert_one_place(JOBS)
-    assert JobArchive.objects.count() == JOBS
+    workers = [worker_process("--processes=2") for _ in range(2)]
+    wait_until(nothing_active, 120, what="every job settled", interval=0.2)
+    accepted = JOBS + feed_until_all_worked(ledger, sampler, NoteJob(), processes=4, queue="mail", word="ran")
+    assert [worker.stop() for worker in workers] == [0, 0]
+    assert JobArchive.objects.count() == accepted
     assert JobArchive.objects.exclude(attempt=1).count() == 0
     runs = ledger.per_job()
-    assert len(runs) == JOBS
+    assert len(runs) == accepted
     assert set(runs.values()) == {1}
-    assert len({entry.pid for entry in ledger.entries("ran")}) == 4, "not every process worked"
     assert_no_errors(workers)
 
 
 def test_one_queue_is_claimed_by_priority_and_due_order(
-    worker_process: Callable[..., WorkerProcess], ledger: Ledger
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler
 ) -> None:
     """With one thread and nothing claimed ahead, the order of the runs is the order of the claims."""
     pick = random.Random(3)
     number = 400
-    enqueue_many(Request(NoteJob(), queue="ordered", priority=pick.choice([1, 10, 30])) for _ in range(number))
+    with sampler.accepting(number):
+        enqueue_many(Request(NoteJob(), queue="ordered", priority=pick.choice([1, 10, 30])) for _ in range(number))
     expected = list(
         JobHot.objects.filter(queue="ordered").order_by("-priority", "run_at", "id").values_list("id", flat=True)
     )
@@ -66,23 +64,23 @@ def test_one_queue_is_claimed_by_priority_and_due_order(
 
 
 def test_several_workers_keep_the_order_of_a_queue(
-    worker_process: Callable[..., WorkerProcess], ledger: Ledger
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler
 ) -> None:
     """Four claimers share one queue: whoever claims takes the head, so that no higher priority starts after a lower
     one was claimed, but for what is in flight in the four processes at once."""
     number = 4_000
-    enqueue_many(Request(NoteJob(), queue="ordered", priority=30 if index % 2 else 10) for index in range(number))
+    with sampler.accepting(number):
+        enqueue_many(Request(NoteJob(), queue="ordered", priority=30 if index % 2 else 10) for index in range(number))
     workers = [worker_process("--queues=ordered", "--processes=2") for _ in range(2)]
     wait_until(nothing_active, 60, what="every job settled")
     for worker in workers:
         worker.stop()
     started = list(JobArchive.objects.order_by("started_at").values_list("priority", "started_at"))
-    last_high = max(at for priority, at in started if priority == 30)
     first_low = min(at for priority, at in started if priority == 10)
-    # started_at is the claim's own instant: a lower priority is claimed only when no higher one is left to claim.
-    # Statements that ran at the same time may overlap, by less than one of them takes.
-    early = sum(1 for priority, at in started if priority == 10 and at < last_high)
-    assert first_low >= last_high or early <= 4 * 200, f"{early} low jobs were claimed before the last high one"
+    # started_at is the claim's own instant: a lower priority is claimed only when no higher one is left to claim. What
+    # was in other hands then, a batch in each at most, may start later.
+    late = sum(1 for priority, at in started if priority == 30 and at > first_low)
+    assert late <= 4 * 200, f"{late} high jobs were claimed after the first low one"
     by_instant = defaultdict(list)
     for priority, at in started:
         by_instant[at].append(priority)
@@ -90,19 +88,21 @@ def test_several_workers_keep_the_order_of_a_queue(
     assert_no_errors(workers)
 
 
-def test_a_queues_cap_holds_over_all_processes(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
+def test_a_queues_cap_holds_over_all_processes(
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler
+) -> None:
     number = 150
     options = {"QUEUES": {"narrow": {"MAX_WORKERS": 3}}}
-    workers = [worker_process("--concurrency=10", options=options) for _ in range(4)]
-    enqueue_many((SleepJob(seconds=0.02) for _ in range(number)), queue="narrow")
+    workers = [worker_process("--processes=2", "--concurrency=10", options=options) for _ in range(2)]
+    with sampler.accepting(number):
+        enqueue_many((SleepJob(seconds=0.02) for _ in range(number)), queue="narrow")
     wait_until(nothing_active, 60, what="every job settled")
+    number += feed_until_all_worked(ledger, sampler, SleepJob(seconds=0.02), processes=2, queue="narrow", word="enter")
     for worker in workers:
         worker.stop()
     assert ledger.count("leave") == number
     most = ledger.most_at_once()
     assert most <= 3, f"{most} ran at once"
     assert most == 3, "the cap was never used up: the test shows nothing"
-    assert len({entry.pid for entry in ledger.entries("enter")}) > 1
     assert JobDLQ.objects.count() == 0
-    assert_one_place(number)
     assert_no_errors(workers)

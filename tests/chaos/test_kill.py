@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
+import psutil
 from django.db.models import Count
 
 from chokaq_django import FailureReason, enqueue_many
@@ -16,10 +18,10 @@ from tests.models import Effect
 
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
-from ..storage.invariants import Sampler, assert_one_place
+from ..storage.invariants import Sampler
 from .support import nothing_active
 
-KILLS = 20
+ROUNDS, PROCESSES = 5, 4
 OPTIONS = {
     "RECOVERY": {"WORKER_TIMEOUT": 2, "SCAN_INTERVAL": 0.3, "CRASH_LIMIT": 1_000},
     "EXECUTION": {"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
@@ -28,47 +30,52 @@ OPTIONS = {
 }
 
 
-def is_up(worker: WorkerProcess) -> bool:
-    """Whether the process that the command supervises has registered itself."""
-    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
-    pids = [int(pid) for pid in children.read_text().split()] if children.exists() else []
-    return Worker.objects.filter(pid__in=pids).exists()
+def up(worker: WorkerProcess) -> list[int]:
+    """The processes of a worker that have registered themselves."""
+    pids = [child.pid for child in psutil.Process(worker.pid).children()]
+    return list(Worker.objects.filter(pid__in=pids).values_list("pid", flat=True))
 
 
-def load(name: str) -> int:
-    """A mix of jobs of both crash policies; how many."""
+def load(sampler: Sampler, name: str) -> None:
+    """A mix of jobs of both crash policies."""
     jobs = [
         job
-        for index in range(30)
+        for index in range(40)
         for job in (NoteJob(), SleepJob(seconds=0.02), AtomicJob(name=f"{name} {index}", seconds=0.01))
     ]
-    enqueue_many(jobs)
-    return len(jobs)
+    with sampler.accepting(len(jobs)):
+        enqueue_many(jobs)
 
 
-def test_killed_workers_lose_nothing(worker_process: Callable[..., WorkerProcess], ledger: Ledger) -> None:
+def test_killed_workers_lose_nothing(
+    worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler
+) -> None:
+    """Twenty kills: of a process in the middle of its own jobs, whose supervisor makes another, and of all at once."""
     pick = random.Random(11)
-    total = 0
     steady = worker_process("--concurrency=1", options=OPTIONS)
-    with Sampler() as sampler:
-        for kill in range(KILLS):
-            known = {entry.pid for entry in ledger.entries()}
-            worker = worker_process("--concurrency=6", options=OPTIONS)
-            # The worker that is to die is new here: it is killed in the middle of its own jobs, never before them.
-            wait_until(lambda worker=worker: is_up(worker), 30, what=f"worker {kill} is up")
-            total += load(f"kill {kill}")
-            more = pick.randint(1, 40)
-            wait_until(
-                lambda known=known, more=more: sum(entry.pid not in known for entry in ledger.entries()) >= more,
-                30,
-                what=f"worker {kill} is at work",
-                interval=0.001,
-            )
-            worker.kill()
-        wait_until(nothing_active, 90, what="every job settled", interval=0.1)
-        assert steady.stop() == 0
-    sampler.check()
-    assert_one_place(total)
+
+    def at_work(fresh: set[int], jobs: int) -> int | None:
+        """One of these processes that has said so much."""
+        said = Counter(entry.pid for entry in ledger.entries() if entry.pid in fresh)
+        return next((pid for pid, count in said.items() if count >= jobs), None)
+
+    for turn in range(ROUNDS):
+        worker = worker_process(f"--processes={PROCESSES}", "--concurrency=4", options=OPTIONS)
+        fresh = set(wait_until(lambda worker=worker: found if len(found := up(worker)) == PROCESSES else None, 30))
+        for kill in range(PROCESSES):
+            load(sampler, f"kill {turn}.{kill}")
+            some = pick.randint(1, 25)
+            victim = wait_until(
+                lambda fresh=fresh, some=some: at_work(fresh, some),
+                30, what=f"a process is at work before kill {turn}.{kill}", interval=0.001,
+            )  # fmt: skip
+            fresh.remove(victim)
+            if fresh:
+                os.kill(victim, signal.SIGKILL)
+            else:
+                worker.kill()
+    wait_until(nothing_active, 90, what="every job settled", interval=0.1)
+    assert steady.stop() == 0
 
     dead = Counter(JobDLQ.objects.values_list("type", "failure_reason"))
     reasons = {reason for _, reason in dead}

@@ -20,6 +20,8 @@ class Answer:
     code: int
     out: str
     error: str = ""
+    aside: str = ""
+    """What it said on standard error while it worked."""
 
     @property
     def json(self) -> dict[str, Any]:
@@ -34,19 +36,24 @@ class Answer:
 Run = Callable[..., Answer]
 
 
+@pytest.fixture(autouse=True)
+def patient(patience: None) -> None:
+    """What workers' rows say holds for a whole test."""
+
+
 @pytest.fixture
 def chokaq(monkeypatch: pytest.MonkeyPatch) -> Run:
     """``chokaq("jobs", "--queue", "mail")``, on a terminal of 80 columns that shows no colours."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> Answer:
-        out, code, error = io.StringIO(), 0, ""
+        out, aside, code, error = io.StringIO(), io.StringIO(), 0, ""
         try:
-            call_command("chokaq", *arguments, "--no-color", stdout=out, stderr=io.StringIO())
+            call_command("chokaq", *arguments, "--no-color", stdout=out, stderr=aside)
         except CommandError as refused:
             code, error = refused.returncode, str(refused)
         except SystemExit as end:
             code = int(end.code or 0)
-        return Answer(code, out.getvalue(), error)
+        return Answer(code, out.getvalue(), error, aside.getvalue())
 
     return run

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from chokaq_django import Job
-from chokaq_django.cli import acts, arguments, console
+from chokaq_django.cli import acting, acts, arguments, console
 from chokaq_django.job.ids import new_id
 from chokaq_django.models import (
     AuditEntry,
+    BulkOperation,
     Circuit,
     FailureReason,
     JobArchive,
@@ -50,7 +51,7 @@ def test_pause_and_resume(chokaq: Run) -> None:
     assert Queue.objects.get(pk="mail").is_paused
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target, entry.by, entry.reason) == ("pause_queue", "mail", "ada", "provider is down")
-    assert chokaq("pause", "mail").code == 1
+    assert chokaq("pause", "mail").code == 4
     document = chokaq("resume", "mail", "--json", "--by", "ada").json
     assert document == {"by": "ada", "open": ["mail"], "refused": []}
     assert not Queue.objects.get(pk="mail").is_paused
@@ -160,8 +161,22 @@ def test_a_person_is_asked(chokaq: Run, monkeypatch: pytest.MonkeyPatch) -> None
     assert JobHot.objects.count() == 0
 
 
+@pytest.mark.parametrize(("end", "code"), [(EOFError, 2), (KeyboardInterrupt, 130)])
+def test_ctrl_d_and_ctrl_c_are_no_yes(
+    chokaq: Run, monkeypatch: pytest.MonkeyPatch, end: type[BaseException], code: int
+) -> None:
+    def leave() -> str:
+        raise end
+
+    make.hot()
+    monkeypatch.setattr(console.Console, "is_interactive", True)
+    monkeypatch.setattr("builtins.input", leave)
+    assert chokaq("cancel", "--queue", "mail").code == code
+    assert JobHot.objects.count() == 1
+
+
 def test_many_ids_need_a_yes_few_do_not(chokaq: Run) -> None:
-    ids = [make.hot().pk for _ in range(acts.CONFIRM_FROM)]
+    ids = [make.hot().pk for _ in range(acting.CONFIRM_FROM)]
     assert chokaq("cancel", *ids).code == 2
     assert chokaq("cancel", *ids[1:]).code == 0
     assert JobHot.objects.get().pk == ids[0]
@@ -177,12 +192,43 @@ def test_ids_from_standard_input(chokaq: Run, monkeypatch: pytest.MonkeyPatch) -
 
 def test_nothing_that_matches(chokaq: Run) -> None:
     answer = chokaq("cancel", "--queue", "mail", "--yes", "--json")
-    assert answer.code == 1
+    assert answer.code == 4
     assert answer.json["selected"] == 0
 
 
+def test_nothing_that_matches_says_what_would(chokaq: Run) -> None:
+    for _ in range(3):
+        make.dead(queue="mail", type="cli.letter", failure_reason=FailureReason.TIMEOUT)
+    make.hot(queue="mail")
+    answer = chokaq("resurrect", "--queue", "mail", "--failure", "Zombie", "--type", "cli.letter", "--yes")
+    assert answer.code == 4
+    assert [line.strip() for line in answer.lines[-1:]] == ["without --failure: 3"]
+    assert "with --status" not in answer.out, "it can resurrect dead jobs only"
+    for how in ((), ("--background", "--limit", "5"), ("--background", "--dry-run")):
+        answer = chokaq("edit", "--queue", "mail", "--status", "retrying", "--priority", "1", "--yes", *how)
+        assert answer.code == 4
+        assert [line.strip() for line in answer.lines[-2:]] == ["with --status active: 1", "with --status dead: 3"]
+    answer = chokaq("cancel", "--queue", "other", "--tag", "vip", "--yes")
+    assert "Nor with one option less. What there is: `python manage.py chokaq status`." in " ".join(answer.out.split())
+    assert chokaq("cancel", "--queue", "other", "--background", "--limit", "2", "--yes", "--json").json == {
+        "operation": None, "followed": False,
+    }  # fmt: skip
+    assert not BulkOperation.objects.exists()
+
+
+def test_a_dry_run_says_which_of_the_named_would_be_refused(chokaq: Run) -> None:
+    waiting, done, gone = make.hot().pk, make.archived().pk, new_id()
+    answer = chokaq("cancel", waiting, done, gone, "--dry-run")
+    assert answer.code == 1
+    text = " ".join(answer.out.split())
+    assert f"2 would not be cancelled: {done} it has succeeded {gone} there is no such job" in text
+    assert chokaq("cancel", waiting, "--dry-run").code == 0
+    document = chokaq("cancel", waiting, gone, "--dry-run", "--json").json
+    assert document["elsewhere"] == [{"id": gone, "reason": "there is no such job"}]
+
+
 def test_chunks_and_an_interruption_between_them(chokaq: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acts, "CHUNK", 2)
+    monkeypatch.setattr(acting, "CHUNK", 2)
     for _ in range(5):
         make.hot()
     calls = []
@@ -274,7 +320,7 @@ def test_stop_workers(chokaq: Run) -> None:
     document = chokaq("workers", "stop", "--all", "--json").json
     assert document["requested"] == ["two"]
     assert [refusal["id"] for refusal in document["refused"]] == ["one"]
-    assert chokaq("workers", "stop", "--all").code == 1
+    assert chokaq("workers", "stop", "--all").code == 4
 
 
 @pytest.mark.parametrize("given", [(), ("one", "--all"), ("nobody",)])
@@ -310,14 +356,17 @@ def test_circuits_by_hand(chokaq: Run) -> None:
     assert (answer.code, "cli.letter is held back" in answer.out) == (0, True)
     assert Circuit.objects.get().forced
     assert AuditEntry.objects.get().reason == "provider is down"
-    assert chokaq("circuits", "open", "cli.letter").code == 1
+    assert chokaq("circuits", "open", "cli.letter").code == 4
     assert chokaq("circuits", "close", "cli.letter", "--json").json["applied"] == ["cli.letter"]
-    assert chokaq("circuits", "reset", "cli.letter").code in (0, 1)
+    assert chokaq("circuits", "reset", "cli.letter").code == 4
 
 
 def test_a_misspelt_type_is_not_held_back(chokaq: Run) -> None:
     answer = chokaq("circuits", "open", "cli.leter")
     assert (answer.code, "Did you mean 'cli.letter'?" in answer.error) == (2, True)
+    for key in ("\udcff", "\x00"):  # no type; the first is a byte that is no UTF-8, as Python reads it from a shell
+        assert chokaq("circuits", "open", key).code == 2
+        assert chokaq("circuits", "open", key, "--new").code == 2
     assert not Circuit.objects.exists()
     assert chokaq("circuits", "open", "of.other.code", "--new").code == 0
 

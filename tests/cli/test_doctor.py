@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,12 @@ import pytest
 from django.db import connection, connections
 from django.utils import timezone
 
-from chokaq_django import doctor
-from chokaq_django.doctor import Diagnosis, Severity, engines, schema, wake
+from chokaq_django import control, doctor
+from chokaq_django.conf import get_options
+from chokaq_django.doctor import Diagnosis, Severity, engines, schema, wake, work
 from chokaq_django.job.registry import registry
-from chokaq_django.models import FailureReason, JobHot, JobStatus
+from chokaq_django.models import FailureReason, JobHot, JobStatus, Setting
+from chokaq_django.storage import get_storage
 from tests import factories as make
 
 from .conftest import Run
@@ -37,12 +39,17 @@ def ago(**span: float) -> dt.datetime:
     return timezone.now() - dt.timedelta(**span)
 
 
+def worker(*args: str, **columns: Any) -> None:
+    """A worker that is alive however long the look takes: a server that is asked for the first time is slow."""
+    make.worker(*args, **{"last_seen": ago(hours=-1), **columns})
+
+
 def found() -> dict[str, Diagnosis]:
     return {finding.code: finding for finding in doctor.examine().findings if finding.code not in OF_THE_SERVER}
 
 
 def test_a_healthy_system(chokaq: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    make.worker()
+    worker()
     heard: list[str] = []
     result = doctor.examine(heard.append)
     assert {finding.code for finding in result.findings} <= OF_THE_SERVER
@@ -55,17 +62,21 @@ def test_a_healthy_system(chokaq: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("row", "code", "severity"),
     [
-        ({"status": JobStatus.PROCESSING, "heartbeat_at": ago(days=1), "started_at": ago(days=1)}, "job_stuck", 2),
-        ({"status": JobStatus.FETCHED}, "job_stuck", 2),
-        ({"status": JobStatus.PROCESSING, "heartbeat_at": ago(), "started_at": ago(days=1)}, "job_overlong", 1),
-        ({"deadline_at": ago(hours=1), "run_at": ago(hours=-1)}, "not_expired", 1),
-        ({"type": "nobody.knows", "run_at": ago(hours=-1)}, "unknown_type", 1),
-        ({"queue": "late", "run_at": ago(hours=1)}, "queue_lag", 2),
+        (
+            lambda: {"status": JobStatus.PROCESSING, "heartbeat_at": ago(days=1), "started_at": ago(days=1)},
+            "job_stuck",
+            2,
+        ),
+        (lambda: {"status": JobStatus.FETCHED}, "job_stuck", 2),
+        (lambda: {"status": JobStatus.PROCESSING, "heartbeat_at": ago(), "started_at": ago(days=1)}, "job_overlong", 1),
+        (lambda: {"deadline_at": ago(hours=1), "run_at": ago(hours=-1)}, "not_expired", 1),
+        (lambda: {"type": "nobody.knows", "run_at": ago(hours=-1)}, "unknown_type", 1),
+        (lambda: {"queue": "late", "run_at": ago(hours=1)}, "queue_lag", 2),
     ],
 )
-def test_jobs_that_are_not_where_they_should_be(row: dict[str, Any], code: str, severity: int) -> None:
-    make.worker()
-    job = make.hot(**row)
+def test_jobs_that_are_not_where_they_should_be(row: Callable[[], dict[str, Any]], code: str, severity: int) -> None:
+    worker()
+    job = make.hot(**row())
     JobHot.objects.filter(pk=job.pk).update(updated_at=ago(days=1))
     finding = found()[code]
     assert (finding.severity, finding.area) == (severity, "work")
@@ -73,18 +84,45 @@ def test_jobs_that_are_not_where_they_should_be(row: dict[str, Any], code: str, 
     assert job.pk in finding.message or job.type in finding.message or job.queue in finding.message
 
 
+def test_a_queue_for_each_customer(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker()
+    monkeypatch.setattr(work, "MANY_QUEUES", {})
+    monkeypatch.setattr(work, "MANY_QUEUES_ELSEWHERE", 3)
+    for name in ("a", "a", "b"):
+        make.hot(queue=name, run_at=ago(hours=-1))
+    assert "many_queues" not in found()
+    make.hot(queue="c", run_at=ago(hours=-1))
+    finding = found()["many_queues"]
+    assert (finding.area, finding.severity) == ("work", 1)
+    assert "3 queues" in finding.message
+
+
 def test_history_that_says_something() -> None:
-    make.worker()
+    worker()
     make.dead(failure_reason=FailureReason.UNKNOWN_TYPE, type="went.away")
     make.archived(finished_at=ago(days=40))
+    get_storage().recount_groups()
     assert set(found()) == {"unknown_type_buried", "retention_behind"}
 
 
 def test_the_fleet() -> None:
-    make.worker("old", version="0.0.1", state="draining")
+    worker("old", version="0.0.1", state="draining")
     assert set(found()) == {"version_differs", "all_draining"}
-    make.worker("new")
+    worker("new")
     assert set(found()) == {"version_differs"}
+
+
+def test_a_machine_whose_clock_is_off() -> None:
+    worker("right", clock_offset=0.9, clock_doubt=0.01)
+    worker("unsure", clock_offset=-3.0, clock_doubt=2.5)
+    worker("gone", clock_offset=90.0, clock_doubt=0.01, last_seen=ago(hours=1))
+    worker("from before it was measured")
+    assert "worker_clock_skew" not in found()
+    worker("wrong", host="web-7", pid=12, clock_offset=-4.04, clock_doubt=0.01)
+    finding = found()["worker_clock_skew"]
+    assert (finding.area, finding.severity) == ("fleet", 1)
+    assert "1 of 4 workers" in finding.message
+    assert "web-7:12 by most: 4.0 s behind" in finding.message
 
 
 def test_a_type_without_a_handler() -> None:
@@ -93,7 +131,7 @@ def test_a_type_without_a_handler() -> None:
         pass
 
     registry.register(Bare, type="doctor.bare")
-    make.worker()
+    worker()
     try:
         assert "doctor.bare" in found()["type_without_handler"].message
     finally:
@@ -105,14 +143,14 @@ def test_modules_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, chokaq
         raise ModuleNotFoundError("No module named 'requets'")
 
     monkeypatch.setattr(doctor, "autodiscover", explode)
-    make.worker()
+    worker()
     assert "requets" in found()["handlers_not_importable"].message
     assert chokaq("doctor").code == 1
 
 
 def test_checks_are_findings(settings: Any) -> None:
     settings.CHOKAQ = {**settings.CHOKAQ, "MIDDLEWARE": ["no.such.thing"]}
-    make.worker()
+    worker()
     finding = found()["chokaq.E006"]
     assert (finding.severity, finding.area) == (Severity.ERROR, "settings")
 
@@ -124,9 +162,55 @@ def test_settings_that_nothing_can_be_made_of(settings: Any) -> None:
     assert [finding.code for finding in result.findings] == ["chokaq.E001"]
 
 
-@pytest.mark.django_db(transaction=True)
+def test_options_that_operators_have_set_and_that_fit_nothing(settings: Any) -> None:
+    settings.CHOKAQ = {}  # what is followed is forgotten afterwards
+    for name, value in {"DECK.LAG_WARNING": "{", "DECK.LAG_CRITICAL": "20", "OLD.OPTION": "1"}.items():
+        Setting.objects.create(name=name, value=value, updated_at=timezone.now(), updated_by="ada")
+    told = [finding for finding in doctor.examine().findings if finding.code == "setting_not_followed"]
+    assert [(finding.area, finding.severity, finding.message.partition(" to ")[0]) for finding in told] == [
+        ("settings", Severity.WARNING, f"An operator has set {name}, and it is not followed: {why}")
+        for name, why in (
+            ("DECK.LAG_WARNING", "is stored as something that is no JSON"), ("OLD.OPTION", "is not an option"),
+        )
+    ]  # fmt: skip
+    assert get_options().deck.lag_critical == 20
+
+
+def test_queues_whose_limits_are_not_those_of_the_settings(settings: Any) -> None:
+    settings.CHOKAQ = {
+        "QUEUES": {"mail": {"MAX_WORKERS": 2}, "reports": {"MAX_WORKERS": 3}, "same": {"MAX_WORKERS": 1}}
+    }
+    control.set_queue("mail", by="ada", max_workers=9, execution_timeout=5)
+    make.queue("reports", max_workers=4)
+    make.queue("same", max_workers=1)
+    edited, old = found()["queue_limits_edited"], found()["queue_limits_old"]
+    assert (edited.severity, edited.area) == (Severity.INFO, "settings")
+    assert "ada has set limits of the queue" in edited.message
+    assert edited.message.endswith(": QUEUES.mail.MAX_WORKERS.")
+    assert "`chokaq queue set mail`; or `chokaq queue reset mail`, and" in edited.remedy
+    assert old.severity is Severity.WARNING
+    assert old.message.endswith(": QUEUES.reports.MAX_WORKERS.")
+    control.pause_queue("mail", by="bob")
+    assert "ada has set limits of the queue" in found()["queue_limits_edited"].message
+    control.reset_queue("mail", by="bob")
+    control.pause_queue("reports", by="bob")
+    assert "queue_limits_edited" not in found()
+    assert found()["queue_limits_old"].message.endswith(": QUEUES.reports.MAX_WORKERS.")
+
+
+def test_a_time_that_nobody_can_read(engine: str) -> None:
+    job = make.hot(queue="mail")
+    assert "unreadable_time" not in found()
+    if engine == "postgresql":  # no other has such times
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE chokaq_job_hot SET due_at = '-infinity'")
+        told = found()["unreadable_time"]
+        assert (told.severity, f"{job.pk} (mail)" in told.message) == (Severity.WARNING, True)
+
+
+@pytest.mark.usefixtures("transactional_db")
 def test_a_missing_index() -> None:
-    make.worker()
+    worker()
     index = next(index for index in JobHot._meta.indexes if index.name == "chokaq_hot_deadline")
     with connection.schema_editor() as editor:
         editor.remove_index(JobHot, index)
@@ -175,11 +259,11 @@ def test_connections_that_run_out() -> None:
     assert "80 of the server's 100" in finding.message
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("transactional_db")
 def test_an_old_transaction(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     if engine not in ("postgresql", "mysql"):
         pytest.skip("asks a live server of MariaDB or PostgreSQL")
-    make.worker()
+    worker()
     monkeypatch.setattr(engines, "OLD", -1)
     other = connections.create_connection("default")
     try:
@@ -193,7 +277,7 @@ def test_an_old_transaction(monkeypatch: pytest.MonkeyPatch, engine: str) -> Non
 
 
 def test_a_look_that_the_database_refuses_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    make.worker()
+    worker()
 
     def refuse(alias: str, options: object) -> Iterator[Diagnosis]:
         with connection.cursor() as cursor:

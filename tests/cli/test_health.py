@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import include, path
 from django.utils import timezone
 
-from chokaq_django import health
+from chokaq_django import control, health
 from chokaq_django.health import State
 from tests import factories as make
 
@@ -79,21 +79,55 @@ def test_a_draining_worker_takes_nothing() -> None:
     assert codes() == {"queue_without_worker": "unhealthy"}
 
 
-@pytest.mark.parametrize(("seconds", "state"), [(4, None), (7, "degraded"), (60, "unhealthy")])
+@pytest.mark.parametrize(("seconds", "state"), [(40, None), (90, "degraded"), (600, "unhealthy")])
 def test_lag(seconds: int, state: str | None, settings: Any) -> None:
-    settings.CHOKAQ = {**settings.CHOKAQ, "HEALTH": {"LAG_DEGRADED": 5.5, "LAG_UNHEALTHY": 30}}
+    settings.CHOKAQ = {**settings.CHOKAQ, "HEALTH": {"LAG_DEGRADED": 75.5, "LAG_UNHEALTHY": 300}}
     make.worker()
     make.hot(run_at=ago(seconds=seconds))
     assert codes().get("queue_lag") == state
+
+
+def test_a_circuit_that_holds_nothing_back_is_well_after_its_break() -> None:
+    make.worker()
+    make.circuit("a.late", state=1, open_until=ago(seconds=1))
+    make.circuit("a.forced", state=1, forced=True)
+    make.circuit("a.half", state=2)
+    assert codes() == {}
+    make.circuit("a.new", state=1, open_until=ago(seconds=-30))
+    assert messages() == ["The circuit of a.new is open; none of its jobs waits."]
+    for name in ("a.new", "a.late", "a.forced", "a.half"):
+        make.hot(type=name, run_at=ago(seconds=-60))
+    assert messages() == [
+        "The circuit of a.forced is open, by an operator: its jobs wait.",
+        "The circuit of a.half is half open: its jobs wait.",
+        "The circuit of a.late is open: its jobs wait.",
+        "The circuit of a.new is open: its jobs wait.",
+    ]
+
+
+def test_a_circuit_behind_a_backlog_longer_than_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chokaq_django.health.fleet.MOST_WAITING", 1)
+    make.worker()
+    make.circuit("a.late", state=1)
+    make.hot(run_at=ago(seconds=-60))
+    assert codes() == {}
+    make.hot(run_at=ago(seconds=-60))
+    assert codes() == {"circuit_open": "degraded"}
 
 
 def test_circuits_and_deaths(settings: Any) -> None:
     settings.CHOKAQ = {**settings.CHOKAQ, "HEALTH": {"DEAD_PER_HOUR": 2}}
     make.worker()
     make.circuit("a.b", state=1)
+    make.hot(type="a.b", run_at=ago(seconds=-60))
     make.circuit("a.c", failures=2)
     make.dead()
     make.dead(failed_at=ago(hours=2))
+    assert codes() == {"circuit_open": "degraded"}
+    last = make.dead()
+    assert codes() == {"circuit_open": "degraded", "dlq_growth": "degraded"}
+    assert "Jobs that died within an hour and are still dead: 2." in messages()
+    control.resurrect([last.pk], by="ada")
     assert codes() == {"circuit_open": "degraded"}
     make.dead()
     assert codes() == {"circuit_open": "degraded", "dlq_growth": "degraded"}
@@ -115,19 +149,34 @@ def test_wrong_settings_are_a_finding(settings: Any) -> None:
     assert codes() == {"settings": "unhealthy"}
 
 
+def messages() -> list[str]:
+    return [finding.message for finding in health.check().findings]
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
 def test_exit_codes(chokaq: Run) -> None:
     make.worker()
     assert chokaq("health").code == 0
-    make.circuit(state=1)
+    make.circuit(state=1, open_until=ago(seconds=-60))
     assert chokaq("health").code == 0
     assert chokaq("health", "--fail-on", "degraded").code == 1
     make.hot(queue="x", run_at=ago(hours=1))
     answer = chokaq("health", "--json")
     assert (answer.code, answer.json["status"]) == (1, "unhealthy")
     assert {finding["code"] for finding in answer.json["findings"]} == {"circuit_open", "queue_lag"}
+
+
+@pytest.mark.parametrize("command", ["status", "health"])
+def test_each_thing_that_is_wrong_with_the_settings_has_a_line(settings: Any, chokaq: Run, command: str) -> None:
+    settings.CHOKAQ = {"WORKERS": {}, "QUEUE": {}}
+    lines = [line.strip() for line in chokaq(command).lines]
+    assert lines[1] == "x the CHOKAQ setting is wrong:"
+    assert [line.partition(" is not")[0] for line in lines if line.startswith("- ")] == [
+        "- CHOKAQ['WORKERS']", "- CHOKAQ['QUEUE']",
+    ]  # fmt: skip
+    assert not [line for line in lines if "\\n" in line]
 
 
 @pytest.mark.usefixtures("broken")
@@ -137,7 +186,7 @@ def test_without_a_database(chokaq: Run) -> None:
     assert "does not answer" in answer.out
     assert chokaq("status").code == 3
     answer = chokaq("queues")
-    assert (answer.code, "does not do what it is asked" in answer.error) == (3, True)
+    assert (answer.code, "cannot do this: " in answer.error) == (3, True)
     answer = chokaq("queues", "--json")
     assert answer.json["error"]["exit_code"] == 3
 
@@ -187,7 +236,7 @@ def test_lag_and_dead_workers_do_not_take_the_web_out(probe: Any) -> None:
 
 def test_degraded_is_not_an_alarm(probe: Any) -> None:
     make.worker()
-    make.circuit(state=1)
+    make.circuit(state=1, open_until=ago(seconds=-60))
     answer = probe()
     assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
 

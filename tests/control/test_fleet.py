@@ -12,8 +12,8 @@ from django.core.exceptions import PermissionDenied
 from django.test import override_settings
 
 from chokaq_django import EnvelopeError, control, wake
+from chokaq_django.conf import Window
 from chokaq_django.models import AuditEntry, Queue, Worker
-from chokaq_django.options import Window
 from chokaq_django.storage import BulkResult
 from tests import factories as make
 
@@ -38,11 +38,10 @@ def test_pause_and_resume(woken: list[str], django_capture_on_commit_callbacks: 
     make.queue("mail", max_workers=4)
     assert control.pause_queue("mail", by="ada", reason="partner down").applied == ["mail"]
     row = Queue.objects.get()
-    assert (row.is_paused, row.max_workers, row.updated_by) == (True, 4, "ada")
+    assert (row.is_paused, row.max_workers, row.updated_by) == (True, 4, None)
     again = control.pause_queue("mail", by="bob")
     assert again.applied == []
     assert again.refused[0].reason == "The queue is paused already."
-    assert Queue.objects.get().updated_by == "ada"
     with django_capture_on_commit_callbacks(execute=True):
         assert control.resume_queue("mail", by="bob").applied == ["mail"]
     assert not Queue.objects.get().is_paused
@@ -116,8 +115,76 @@ def test_bad_limits_are_refused(limits: dict[str, Any], words: str) -> None:
 
 
 def test_something_must_be_set() -> None:
-    with pytest.raises(TypeError, match="needs a limit to set"):
+    with pytest.raises(EnvelopeError, match=r"max_workers is missing: .* zombie_timeout, .*, window must"):
         control.set_queue("mail", by="ada")
+
+
+SETTINGS = {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 60, "WINDOW": "22:00-06:00 Europe/Berlin"}
+
+
+def _seeded() -> Queue:
+    """A queue's row as a worker makes it from SETTINGS."""
+    return make.queue("mail", max_workers=2, execution_timeout=60, window_start=dt.time(22), window_end=dt.time(6),
+                      window_zone="Europe/Berlin")  # fmt: skip
+
+
+@pytest.mark.any_engine
+@override_settings(CHOKAQ={"QUEUES": {"mail": SETTINGS}})
+def test_who_turns_a_switch_sets_no_limits() -> None:
+    for signed in (None, "cleo"):
+        row = _seeded()
+        Queue.objects.update(updated_by=signed)
+        since = Queue.objects.get().updated_at
+        for verb in (control.pause_queue, control.resume_queue, control.hide_queue, control.show_queue):
+            assert verb("mail", by="ada").applied == ["mail"]
+            row.refresh_from_db()
+            assert (row.updated_by, row.updated_at) == (signed, since)
+        row.delete()
+
+
+@pytest.mark.any_engine
+@override_settings(CHOKAQ={"QUEUES": {"mail": SETTINGS}})
+def test_limits_are_given_back_to_the_settings(woken: list[str], django_capture_on_commit_callbacks: Any) -> None:
+    row = _seeded()
+    control.pause_queue("mail", by="ada")
+    control.set_queue("mail", by="ada", max_workers=9, zombie_timeout=600, window=None)
+    row.refresh_from_db()
+    assert row.updated_by == "ada"
+    with django_capture_on_commit_callbacks(execute=True):
+        assert control.reset_queue(" mail ", by="bob", reason="it is over").applied == ["mail"]
+    assert woken == ["woken"]
+    row.refresh_from_db()
+    assert (row.max_workers, row.zombie_timeout, row.execution_timeout) == (2, None, 60.0)
+    assert (row.window_start, row.window_end, row.window_zone) == (dt.time(22), dt.time(6), "Europe/Berlin")
+    assert (row.is_paused, row.updated_by) == (True, None)
+    entry = AuditEntry.objects.get(action="reset_queue")
+    assert (entry.target, entry.by, entry.reason) == ("mail", "bob", "it is over")
+    assert json.loads(entry.details) == {
+        "max_workers": {"from": 9, "to": 2}, "zombie_timeout": {"from": 600.0, "to": None},
+        "window_start": {"from": None, "to": "22:00:00"}, "window_end": {"from": None, "to": "06:00:00"},
+        "window_zone": {"from": None, "to": "Europe/Berlin"}, "updated_by": {"from": "ada", "to": None},
+    }  # fmt: skip
+    assert control.reset_queue("mail", by="bob").refused[0].reason == (
+        "Nobody has set its limits: they are what the project's settings say."
+    )
+    assert AuditEntry.objects.filter(action="reset_queue").count() == 1
+
+
+@override_settings(CHOKAQ={"QUEUES": {"mail": SETTINGS}})
+def test_what_is_given_back() -> None:
+    """Also what somebody has signed for that is as the settings say, what a worker has not renewed yet, and a queue
+    that the settings do not name."""
+    _seeded()
+    Queue.objects.update(updated_by="ada")
+    make.queue("old", max_workers=7)
+    for name in ("mail", "old"):
+        assert control.reset_queue(name, by="bob").applied == [name]
+        assert control.reset_queue(name, by="bob").applied == []
+    assert list(Queue.objects.order_by("name").values_list("name", "max_workers", "updated_by")) == [
+        ("mail", 2, None), ("old", None, None)
+    ]  # fmt: skip
+    with pytest.raises(EnvelopeError, match="queue must be"):
+        control.reset_queue("two words", by="ada")
 
 
 def test_stop_a_worker() -> None:
@@ -128,7 +195,9 @@ def test_stop_a_worker() -> None:
     assert control.stop_worker("w2", by="ada").refused[0].reason == "There is no worker with this id."
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target, entry.reason) == ("stop_worker", "w1", "old host")
-    assert json.loads(entry.details) == {"host": "web-1", "pid": 4711}
+    assert json.loads(entry.details) == {
+        "host": "web-1", "pid": 4711, "stop_requested": {"from": False, "to": True},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -137,6 +206,7 @@ def test_stop_a_worker() -> None:
         lambda by: control.pause_queue("mail", by=by),
         lambda by: control.resume_queue("mail", by=by),
         lambda by: control.set_queue("mail", by=by, max_workers=1),
+        lambda by: control.reset_queue("mail", by=by),
         lambda by: control.stop_worker(make.WORKER_ID, by=by),
     ],
 )
@@ -157,7 +227,7 @@ def test_all_of_it_needs_operate(act: Callable[[Any], BulkResult]) -> None:
 def test_hide_and_show(woken: list[str], django_capture_on_commit_callbacks: Any) -> None:
     assert control.hide_queue("mail", by="ada", reason="retired").applied == ["mail"]
     row = Queue.objects.get()
-    assert (row.is_active, row.is_paused, row.updated_by) == (False, False, "ada")
+    assert (row.is_active, row.is_paused, row.updated_by) == (False, False, None)
     assert control.hide_queue("mail", by="bob").refused[0].reason == "The queue is hidden already."
     with django_capture_on_commit_callbacks(execute=True):
         assert control.show_queue("mail", by="bob").applied == ["mail"]

@@ -11,7 +11,7 @@ import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 
-from chokaq_django import control, wake
+from chokaq_django import EnvelopeError, control, wake
 from chokaq_django.control import Location, acts
 from chokaq_django.job.ids import new_id
 from chokaq_django.models import AuditEntry, FailureReason, JobArchive, JobDLQ, JobHot, JobStatus, JobTrash
@@ -133,7 +133,7 @@ def test_who_may(verb: Callable[..., object], needed: tuple[str, ...]) -> None:
     assert AuditEntry.objects.count() == 1
     answer: Any = verb([job.pk, corpse.pk, away.pk], by=make.operator(*needed, username="allowed"))
     assert len(answer.applied) == 1
-    with pytest.raises(ValueError, match="must say who acts"):
+    with pytest.raises(EnvelopeError, match="must say who acts"):
         verb(job.pk, by="")
 
 

@@ -77,7 +77,7 @@ def test_the_state_is_said_in_words(deck: Client) -> None:
     make.running(cancel_requested_at=timezone.now())
     make.hot(status=JobStatus.FETCHED)
     html = deck.get(list_of("jobhot")).content.decode()
-    for word in ("Scheduled", "Retrying", "Processing 40 %", "asked to stop", "Fetched"):
+    for word in ("Scheduled", "Retrying", "Processing 40%", "asked to stop", "Fetched"):
         assert f">{word}</span>" in html
     make.dead(failure_reason=FailureReason.ZOMBIE)
     html = deck.get(list_of("jobdlq")).content.decode()
@@ -91,7 +91,7 @@ def test_ages_carry_the_absolute_time(deck: Client) -> None:
     with timezone.override("Europe/Berlin"):
         html = deck.get(list_of("jobarchive")).content.decode()
         local = timezone.localtime(at)
-    found = re.search(r'<time datetime="([^"]+)" title="([^"]+)">([^<]+)</time>', html)
+    found = re.search(r'<time datetime="([^"]+)" title="([^"]+)" data-age>([^<]+)</time>', html)
     assert found is not None
     assert dt.datetime.fromisoformat(found[1]) == at
     assert found[2].startswith(f"{local:%Y-%m-%d %H:%M:%S}.")
@@ -102,85 +102,20 @@ def test_ages_carry_the_absolute_time(deck: Client) -> None:
 # -- narrowing ---------------------------------------------------------------------------------------------------------
 
 
-def test_filters_of_active_jobs(deck: Client) -> None:
-    future = timezone.now() + dt.timedelta(hours=1)
-    due, later = make.hot().pk, make.hot(run_at=future, queue="reports").pk
-    fetched, running = make.hot(status=JobStatus.FETCHED).pk, make.running(queue="reports").pk
-    assert shown(deck, "jobhot") == [running, fetched, later, due]
-    assert shown(deck, "jobhot", status="due") == [due]
-    assert shown(deck, "jobhot", status="scheduled") == [later]
-    assert shown(deck, "jobhot", status="fetched") == [fetched]
-    assert shown(deck, "jobhot", status="processing") == [running]
-    assert shown(deck, "jobhot", status="awaiting") == []
-    assert shown(deck, "jobhot", queue="reports") == [running, later]
-    assert shown(deck, "jobhot", queue="reports", status="processing") == [running]
-    assert len(shown(deck, "jobhot", status="nonsense")) == 4
-
-
-def test_filters_of_history(deck: Client) -> None:
-    old = timezone.now() - dt.timedelta(days=3)
-    new_one, old_one = make.archived(type="test.sleep").pk, make.archived(finished_at=old, queue="reports").pk
-    assert shown(deck, "jobarchive") == [new_one, old_one]
-    assert shown(deck, "jobarchive", period="1d") == [new_one]
-    assert shown(deck, "jobarchive", period="7d") == [new_one, old_one]
-    assert shown(deck, "jobarchive", period="x") == [new_one, old_one]
-    assert shown(deck, "jobarchive", queue="reports") == [old_one]
-    assert shown(deck, "jobarchive", type="test.sleep") == [new_one]
-    zombie = make.dead(failure_reason=FailureReason.ZOMBIE, fingerprint="a" * 32).pk
-    other = make.dead().pk
-    assert shown(deck, "jobdlq", reason="zombie") == [zombie]
-    assert shown(deck, "jobdlq", fingerprint="f" * 32) == [other]
-    assert sorted(shown(deck, "jobdlq", reason="nonsense")) == sorted([zombie, other])
-
-
-def test_choices_come_from_code_settings_and_control_rows(deck: Client) -> None:
-    make.queue("only-a-row")
-    make.archived(queue="only-in-history", type="only.in.history")
-    html = deck.get(list_of("jobarchive") + "?queue=typed").content.decode()
-    for choice in ("?queue=only-a-row", "?queue=typed", "type=test.note"):
-        assert choice in html
-    assert "?queue=only-in-history" not in html  # that would take reading all of history
-
-
-def test_search(deck: Client) -> None:
-    job, other = make.archived(queue="reports"), make.archived(id="01AAAAAAAAAAAAAAAAAAAAAAAA", type="test.sleep")
-    assert shown(deck, "jobarchive", q=job.pk) == [job.pk]
-    assert shown(deck, "jobarchive", q=f" {job.pk.lower()} ") == [job.pk]
-    assert shown(deck, "jobarchive", q=other.pk[:12]) == [other.pk]
-    assert shown(deck, "jobarchive", q="reports") == [job.pk]
-    assert shown(deck, "jobarchive", q="test.sleep") == [other.pk]
-    for nothing in ("report", "%", "_", "01AAAAAAAA\\", "' OR 1=1 --", "x" * 5_000, "test.sleep reports"):
-        assert shown(deck, "jobarchive", q=nothing) == []
-    assert len(shown(deck, "jobarchive", q="  ")) == 2
-
-
 def test_search_of_small_tables(deck: Client) -> None:
     make.queue("mail")
     make.queue("mailing_1")
     make.queue("mailing-2")
     make.circuit("a.b")
-    entry = make.audit_entry(target="mail")
-    make.audit_entry()
     assert shown(deck, "queue", q="mailing_") == ["mailing_1"]
     assert shown(deck, "circuit", q="a.") == ["a.b"]
-    assert shown(deck, "auditentry", q="mail") == [entry.pk]
-    assert shown(deck, "auditentry", target="mail") == [entry.pk]
 
 
-@pytest.mark.parametrize("lookup", ["payload", "payload__contains", "idempotency_key", "pk__in", "queue__startswith"])
+@pytest.mark.parametrize("lookup", ["payload", "payload__contains", "error_details", "pk__in", "queue__startswith"])
 def test_no_other_column_can_be_asked(deck: Client, lookup: str) -> None:
     """Django allows any column in the address: reading all rows, and telling a hidden payload letter by letter."""
     make.hot()
     assert deck.get(f"{list_of('jobhot')}?{lookup}=a").status_code == 400
-
-
-def test_only_columns_with_an_index_sort(deck: Client) -> None:
-    first, second = make.archived(duration_ms=5).pk, make.archived(duration_ms=1).pk
-    for number in range(1, 9):
-        assert set(shown(deck, "jobarchive", o=str(number))) == {first, second}
-        response = deck.get(f"{list_of('jobarchive')}?o={number}")
-        order = set(response.context["cl"].queryset.query.order_by) - {"id", "-id", "pk", "-pk"}
-        assert order <= {"finished_at", "-finished_at"}, number
 
 
 # -- cost --------------------------------------------------------------------------------------------------------------
@@ -214,17 +149,17 @@ def fill_more(model: str) -> None:
 def test_counting_stops(deck: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MOST_COUNTED", 3)
     monkeypatch.setattr(base.TableAdmin, "list_per_page", 2)
-    for _ in range(3):
-        make.hot()
+    for number in range(3):
+        make.queue(f"q{number}")
     note = "There are more: the list stops at the first 3"
-    assert note not in deck.get(list_of("jobhot")).content.decode()
-    make.hot()
-    make.hot()
-    response = deck.get(list_of("jobhot"))
+    assert note not in deck.get(list_of("queue")).content.decode()
+    make.queue("q4")
+    make.queue("q5")
+    response = deck.get(list_of("queue"))
     assert note in response.content.decode()
     assert response.context["cl"].result_count == 3
-    assert len(deck.get(list_of("jobhot") + "?p=2").context["cl"].result_list) == 1
-    assert deck.get(list_of("jobhot") + "?p=3").status_code == 302
+    assert len(deck.get(list_of("queue") + "?p=2").context["cl"].result_list) == 1
+    assert deck.get(list_of("queue") + "?p=3").status_code == 302
 
 
 def test_waiting_and_running_are_counted_to_a_thousand(deck: Client) -> None:

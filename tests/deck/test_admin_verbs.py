@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 
+from chokaq_django import control
 from chokaq_django.deck import base
-from chokaq_django.models import AuditEntry, FailureReason, JobArchive, JobDLQ, JobHot, JobTrash, Queue, Worker
+from chokaq_django.models import AuditEntry, FailureReason, JobArchive, JobDLQ, JobHot, Queue, Worker
 from tests import factories as make
 
-from .pages import list_of, page_of
+from .pages import list_of, messages_of, page_of
 
 
 def run(client: Client, model: str, action: str, keys: list[str], **more: str) -> Any:
@@ -21,10 +21,6 @@ def run(client: Client, model: str, action: str, keys: list[str], **more: str) -
     response = client.post(list_of(model), data, follow=True)
     assert response.status_code == 200
     return response
-
-
-def messages_of(response: Any) -> list[str]:
-    return [str(message) for message in response.context["messages"]]
 
 
 def test_cancel_from_the_list(deck: Client) -> None:
@@ -39,26 +35,6 @@ def test_cancel_from_the_list(deck: Client) -> None:
     assert {entry.by for entry in AuditEntry.objects.all()} == {"grace"}
 
 
-def test_cancel_one(deck: Client) -> None:
-    job = make.hot()
-    response = deck.post(page_of(job, "cancel"), {"reason": "wrong address"}, follow=True)
-    dead = JobDLQ.objects.get(pk=job.pk)
-    assert response.redirect_chain == [(page_of(dead), 302)]  # to where the job is now
-    html = response.content.decode()
-    assert "Cancelled: 1." in html
-    assert "wrong address" in html
-    assert AuditEntry.objects.get().reason == "wrong address"
-
-
-def test_a_running_job_is_asked_once(deck: Client) -> None:
-    job = make.running()
-    assert page_of(job, "cancel") in deck.get(page_of(job)).content.decode()
-    html = deck.post(page_of(job, "cancel"), follow=True).content.decode()
-    assert "asked to stop" in html
-    assert "by grace" in html
-    assert page_of(job, "cancel") not in html
-
-
 def test_resurrect_from_the_list(deck: Client) -> None:
     held, free = make.dead(idempotency_key="k"), make.dead()
     holder = make.hot(idempotency_key="k")
@@ -70,53 +46,62 @@ def test_resurrect_from_the_list(deck: Client) -> None:
     assert set(JobHot.objects.values_list("pk", flat=True)) == {holder.pk, free.pk}
 
 
-def test_resurrect_one_with_or_without_its_key(deck: Client) -> None:
-    job = make.dead(idempotency_key="k")
-    make.hot(idempotency_key="k")
-    assert "without its key" in deck.get(page_of(job)).content.decode()
-    response = deck.post(page_of(job, "resurrect"), follow=True)
-    assert "is held by the active job" in response.content.decode()
-    response = deck.post(page_of(job, "resurrect"), {"drop_key": "1", "reason": "needed"}, follow=True)
-    active = JobHot.objects.get(pk=job.pk)
-    assert response.redirect_chain == [(page_of(active), 302)]
-    assert active.idempotency_key is None
+def test_a_purge_and_many_jobs_are_a_bulk_operation_that_is_to_be_confirmed(deck: Client) -> None:
+    for model, action, rows in (
+        ("jobdlq", "purge", [make.dead()]),
+        ("jobarchive", "purge", [make.archived()]),
+        ("jobdlq", "resurrect", [make.dead() for _ in range(25)]),
+        ("jobhot", "cancel", [make.hot() for _ in range(25)]),
+    ):
+        keys = {row.pk for row in rows}
+        page = run(deck, model, action, list(keys))
+        assert page.context["preview"].total == len(keys)
+        assert page.context["target"] == f"/admin/chokaq/deck/bulk/new/?action={action}"
+        assert set(page.context["ids"]) == keys
+        assert not AuditEntry.objects.exists(), "nothing is done yet"
 
 
-def test_purge_and_restore(deck: Client) -> None:
+def test_what_is_to_be_edited_is_asked_on_the_page_of_a_new_operation(deck: Client) -> None:
+    for model, make_job in (("jobhot", make.hot), ("jobdlq", make.dead)):
+        keys = [make_job().pk, make_job().pk]
+        make_job()
+        page = run(deck, model, "edit", keys)
+        assert page.context["edits"]
+        assert page.context["target"] == "/admin/chokaq/deck/bulk/new/?action=edit"
+        assert set(page.context["ids"]) == set(keys)
+        posted = {"act": "begin", "ids": " ".join(keys), "new_priority": "7"}
+        deck.post(page.context["target"], posted)
+        control.bulk_run(control.bulk_list()[0].id)
+        changed = (JobHot if model == "jobhot" else JobDLQ).objects.filter(priority=7)
+        assert {job.pk for job in changed} == set(keys)
+
+
+def test_editing_what_is_selected_is_offered_to_who_may_edit(db: None) -> None:
+    for permission, is_offered in (("edit_payload", True), ("cancel", False)):
+        client = Client()
+        client.force_login(make.operator("view_deck", permission, username=permission))
+        for model, make_job in (("jobhot", make.hot), ("jobdlq", make.dead)):
+            job = make_job()
+            offered = 'value="edit"' in client.get(list_of(model)).content.decode()
+            assert offered is is_offered, (permission, model)
+            if not is_offered:
+                run(client, model, "edit", [job.pk])
+    assert not AuditEntry.objects.exists()
+
+
+def test_restore(deck: Client) -> None:
     one, two = make.dead(), make.archived()
-    assert messages_of(run(deck, "jobdlq", "purge", [one.pk])) == ["Purged: 1. They can be restored from the Trash."]
-    response = deck.post(page_of(two, "purge"), {"reason": "noise"}, follow=True)
-    away = JobTrash.objects.get(pk=two.pk)
-    assert response.redirect_chain == [(page_of(away), 302)]
-    assert "noise" in response.content.decode()
-    assert "the Archive" in response.content.decode()
+    control.purge([one.pk, two.pk], by="ada")
     shown = messages_of(run(deck, "jobtrash", "restore", [one.pk, two.pk]))
     assert shown == ["Restored: 2. They are where they were, as they were."]
     assert JobDLQ.objects.filter(pk=one.pk).exists()
     assert JobArchive.objects.filter(pk=two.pk).exists()
 
 
-def test_a_restored_job_with_or_without_its_key(deck: Client) -> None:
-    job = make.purged(came_from="hot", status=0, updated_at=timezone.now(), failure_reason=None, idempotency_key="k")
-    make.hot(idempotency_key="k")
-    assert "without its key" in deck.get(page_of(job)).content.decode()
-    assert "is held by the active job" in deck.post(page_of(job, "restore"), follow=True).content.decode()
-    deck.post(page_of(job, "restore"), {"drop_key": "1"}, follow=True)
-    assert JobHot.objects.get(pk=job.pk).idempotency_key is None
-
-
 def test_run_again(deck: Client) -> None:
     job = make.archived()
     assert messages_of(run(deck, "jobarchive", "run_again", [job.pk])) == ["Run again, as new jobs: 1."]
     assert JobHot.objects.get().payload == job.payload
-
-
-def test_a_job_that_moved_meanwhile(deck: Client) -> None:
-    job = make.archived()
-    response = deck.post(page_of(JobHot(id=job.pk), "cancel"), follow=True)
-    assert response.redirect_chain == [(page_of(job), 302)]
-    assert "already succeeded" in response.content.decode()
-    assert not AuditEntry.objects.exists()
 
 
 def test_a_selection_that_left_the_list(deck: Client) -> None:
@@ -126,16 +111,20 @@ def test_a_selection_that_left_the_list(deck: Client) -> None:
     ]
 
 
+def test_what_was_not_ticked_is_not_acted_on(deck: Client) -> None:
+    """Admin can be asked to act on all pages of a list: here that is a bulk operation's affair."""
+    jobs = [make.hot().pk for _ in range(3)]
+    response = run(deck, "jobhot", "cancel", jobs[:1], select_across="1")
+    assert messages_of(response) == ["Cancelled: 1."]
+    assert set(JobHot.objects.values_list("pk", flat=True)) == set(jobs[1:])
+
+
 def test_whole_lists_are_bounded(deck: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MOST_AT_ONCE", 3)
-    jobs = [make.hot(queue="mail").pk for _ in range(3)]
-    others = [make.hot(queue="other").pk for _ in range(2)]
-    response = run(deck, "jobhot", "cancel", jobs[:1], select_across="1")
+    queues = [make.queue(f"q{number}").pk for number in range(4)]
+    response = run(deck, "queue", "pause", queues[:1], select_across="1")
     assert messages_of(response) == ["At most 3 at once: narrow the list, or select fewer."]
-    assert JobHot.objects.count() == 5
-    address = f"{list_of('jobhot')}?queue=mail"
-    deck.post(address, {"action": "cancel", "_selected_action": jobs[:1], "index": "0", "select_across": "1"})
-    assert set(JobHot.objects.values_list("pk", flat=True)) == set(others)
+    assert not Queue.objects.filter(is_paused=True).exists()
 
 
 def test_many_refusals_are_summed_up(deck: Client) -> None:

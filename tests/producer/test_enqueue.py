@@ -24,7 +24,7 @@ from chokaq_django.storage import StorageError, get_storage
 
 Undone = Callable[..., AbstractContextManager[None]]
 
-committed = pytest.mark.django_db(transaction=True, available_apps=["chokaq_django"])
+committed = pytest.mark.usefixtures("transactional_db")
 
 
 class LetterJob(Job, type="producer.letter", queue="letters"):

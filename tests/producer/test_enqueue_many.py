@@ -17,7 +17,7 @@ from chokaq_django.request import Request
 
 Undone = Callable[..., AbstractContextManager[None]]
 
-committed = pytest.mark.django_db(transaction=True, available_apps=["chokaq_django"])
+committed = pytest.mark.usefixtures("transactional_db")
 
 
 class CardJob(Job, type="producer.card", queue="cards"):

@@ -6,16 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib import admin
+from django.contrib.auth.models import Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.http import HttpResponse
 from django.test import Client
+from django.urls import reverse
 
-from chokaq_django.models import AuditEntry, Circuit, JobArchive, JobDLQ, JobHot, JobTrash, Queue, Worker
+from chokaq_django.models import AuditEntry, Circuit, JobArchive, JobBase, JobDLQ, JobHot, JobTrash, Queue, Worker
 from tests import factories as make
 from tests.deck.pages import MODELS, list_of, page_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_engine]
 
 ALL = {"view_deck", "operate", "edit_payload", "resurrect", "cancel", "purge", "view_payload"}
 VERBS: list[tuple[str, Callable[[], Model], str]] = [
@@ -59,7 +62,19 @@ def state() -> list[Any]:
 
 
 def press(client: Client, row: Model, verb: str) -> HttpResponse:
-    return client.post(page_of(row, verb), {"reason": "because"})  # type: ignore[return-value]
+    form = {"reason": "because"}
+    if isinstance(row, JobBase):
+        form |= {"act": verb, "sure": "1"}
+    return client.post(page_of(row, verb), form)  # type: ignore[return-value]
+
+
+def button(row: Model, verb: str) -> str:
+    """What the page of the row has for this verb where it is offered."""
+    return f'name="act" value="{verb}"' if isinstance(row, JobBase) else f'action="{page_of(row, verb)}"'
+
+
+def offered(client: Client, row: Model, verb: str) -> bool:
+    return button(row, verb) in " ".join(client.get(page_of(row)).content.decode().split())
 
 
 def choose(client: Client, row: Model, verb: str) -> HttpResponse:
@@ -74,15 +89,14 @@ def test_all_permissions_but_the_one_are_not_enough(verb: str, row: Callable[[],
     assert press(client, target, verb).status_code == 403
     choose(client, target, verb)  # admin does not know the action for this user
     assert state() == before
-    page = client.get(page_of(target)).content.decode()
-    assert page_of(target, verb) not in page
+    assert not offered(client, target, verb)
     assert f'value="{verb}"' not in client.get(list_of(str(target._meta.model_name))).content.decode()
 
 
 @pytest.mark.parametrize(("verb", "row", "permission"), VERBS)
 def test_the_one_permission_is_enough(verb: str, row: Callable[[], Model], permission: str) -> None:
     target, client = row(), client_of(make.operator("view_deck", permission))
-    assert page_of(target, verb) in client.get(page_of(target)).content.decode()
+    assert offered(client, target, verb)
     assert f'value="{verb}"' in client.get(list_of(str(target._meta.model_name))).content.decode()
     before = state()
     assert press(client, target, verb).status_code == 302
@@ -123,10 +137,12 @@ def test_nothing_happens_without_a_token_or_by_get(verb: str, row: Callable[[], 
     forged = client_of(user, csrf=True)
     assert press(forged, target, verb).status_code == 403
     assert choose(forged, target, verb).status_code == 403
-    assert forged.post(page_of(target, verb), {"csrfmiddlewaretoken": "x" * 64}).status_code == 403
+    assert forged.post(page_of(target, verb), {"csrfmiddlewaretoken": "x" * 64, "act": verb}).status_code == 403
     client = client_of(user)
-    for method in (client.get, client.head, client.put, client.delete):
-        assert method(page_of(target, verb)).status_code == 405
+    query = {"act": verb, "sure": "1", "reason": "because"}
+    for method, allowed in ((client.get, 200), (client.head, 200), (client.put, 405), (client.delete, 405)):
+        status = method(page_of(target, verb), query).status_code
+        assert status == (allowed if isinstance(target, JobBase) else 405)
     client.get(list_of(str(target._meta.model_name)), {"action": verb, "_selected_action": target.pk})
     assert state() == before
 
@@ -136,7 +152,8 @@ def test_the_form_on_the_page_carries_a_token_that_works() -> None:
     job = make.hot()
     response = client.get(page_of(job))
     token = response.context["csrf_token"]
-    assert client.post(page_of(job, "cancel"), {"csrfmiddlewaretoken": str(token)}).status_code == 302
+    form = {"csrfmiddlewaretoken": str(token), "act": "cancel", "sure": "1"}
+    assert client.post(page_of(job), form).status_code == 302
     assert JobDLQ.objects.filter(pk=job.pk).exists()
 
 
@@ -174,15 +191,38 @@ def test_a_hidden_payload_cannot_be_guessed_by_filters() -> None:
 
 
 def test_django_permissions_of_the_tables_allow_no_edit() -> None:
-    """Add, change and delete exist because Django makes them; here they give nothing."""
-    user = make.operator(*(f"{verb}_{model}" for verb in ("add", "change", "delete") for model in MODELS), "view_deck")
+    """Add, change and delete of tables, which a project may have made by itself, give nothing."""
+    made = [
+        Permission.objects.create(
+            codename=f"{verb}_{model}", content_type=ContentType.objects.get(app_label="chokaq", model=model), name=verb
+        ).codename
+        for verb in ("add", "change", "delete")
+        for model in MODELS
+    ]
+    user = make.operator(*made, "view_deck")
     client = client_of(user)
     rows: list[Model] = [make.hot(), make.archived(), make.dead(), make.queue(), make.worker(), make.circuit()]
     before = state()
     for row in rows:
         name = row._meta.model_name
         assert client.get(f"/admin/chokaq/{name}/add/").status_code == 403
-        assert client.post(page_of(row), {"queue": "x", "max_workers": "1"}).status_code == 403
-        assert client.post(page_of(row, "delete"), {"post": "yes"}).status_code == 403
+        client.post(f"/admin/chokaq/{name}/{row.pk}/change/", {"queue": "x", "max_workers": "1"})
+        assert client.post(f"/admin/chokaq/{name}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
         choose(client, row, "delete_selected")
     assert state() == before
+
+
+def test_there_is_no_permission_that_does_nothing() -> None:
+    """Whoever gives permissions reads all of them: those of Django that nobody asks for are not there."""
+    lists = {
+        f"view_{model._meta.model_name}" for model in admin.site._registry if model._meta.app_label == "chokaq"
+    } - {"view_deck"}
+    found = Permission.objects.filter(content_type__app_label="chokaq").values_list("codename", flat=True)
+    assert set(found) == ALL | lists
+
+
+def test_one_list_can_be_shown_without_the_deck(client: Client) -> None:
+    client.force_login(make.operator("view_queue"))
+    assert client.get(reverse("admin:chokaq_queue_changelist")).status_code == 200
+    assert client.get(reverse("admin:chokaq_worker_changelist")).status_code == 403
+    assert client.get(reverse("admin:chokaq_deck_changelist")).status_code == 403

@@ -12,7 +12,7 @@ from django.test import Client
 
 from chokaq_django import control
 from tests import factories as make
-from tests.deck.pages import list_of, page_of
+from tests.deck.pages import edit_page, list_of, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ LOGS = [
 def deck(db: None) -> Client:
     """The browser of an operator who may see everything."""
     client = Client()
-    client.force_login(make.operator("view_deck", "view_payload", "operate", "cancel", "resurrect"))
+    client.force_login(make.operator("view_deck", "view_payload", "edit_payload", "operate", "cancel", "resurrect"))
     return client
 
 
@@ -60,6 +60,17 @@ def job_opens(client: Client, row: Any) -> str:
 @pytest.mark.parametrize("kind", [make.hot, make.archived, make.dead])
 def test_any_text_in_the_json_columns(deck: Client, kind: Callable[..., Any], text: str) -> None:
     job_opens(deck, kind(attempt_log=text, tags=text, headers=text, payload=text))
+
+
+@pytest.mark.parametrize("text", LOGS)
+@pytest.mark.parametrize("kind", [make.hot, make.dead])
+def test_the_editor_of_any_text(deck: Client, kind: Callable[..., Any], text: str) -> None:
+    row = kind(type="test.note", tags=text, headers=text, payload=text)
+    answer = deck.get(edit_page(row))
+    assert answer.status_code == 200
+    assert "<img src=x" not in answer.content.decode()
+    form = {"view": "json", "json": "{}", "queue": "q", "priority": "1", "tags": "a", "type": "test.note"}
+    assert deck.post(edit_page(row), {**form, "revision": str(row.revision), "act": "check"}).status_code == 200
 
 
 @pytest.mark.parametrize("status", [-1, 0, 3, 7, 8, 9, 99])

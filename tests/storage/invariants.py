@@ -1,12 +1,13 @@
-"""The rule over all rules: a job is in exactly one table, and no accepted job is ever missing.
+"""The rule over all rules: a job is in exactly one table, and no accepted job is ever missing. And failure groups count
+what the DLQ holds, at every moment.
 
-Tests that run workers call :func:`assert_one_place` at their end; chaos tests keep a :class:`Sampler` running.
+Tests that run workers call :func:`assert_one_place` at their end; every chaos test has a :class:`Sampler` running.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -14,9 +15,20 @@ from typing import Any, Self
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from chokaq_django.models import JobArchive, JobDLQ, JobHot, JobTrash
+from chokaq_django.models import FailureGroup, FailureTotal, JobArchive, JobDLQ, JobHot, JobTrash
+from chokaq_django.storage.groups import FRESH_END
 
 _TABLES = [model._meta.db_table for model in (JobHot, JobArchive, JobDLQ, JobTrash)]
+_KIND = "fingerprint, queue, type"
+_WRONG = (
+    f"SELECT {_KIND}, SUM(n) FROM (SELECT {_KIND}, 1 AS n FROM {JobDLQ._meta.db_table} "  # noqa: S608 - constants
+    f"UNION ALL SELECT {_KIND}, -count AS n FROM {FailureGroup._meta.db_table}) x GROUP BY {_KIND} HAVING SUM(n) <> 0"
+)
+_WRONG_TOTALS = (
+    f"SELECT fingerprint, 'total', 'of what was folded', SUM(n) FROM (SELECT fingerprint, count AS n "  # noqa: S608
+    f"FROM {FailureGroup._meta.db_table} WHERE series >= '{FRESH_END}' UNION ALL SELECT fingerprint, -count AS n "
+    f"FROM {FailureTotal._meta.db_table}) x GROUP BY fingerprint HAVING SUM(n) <> 0"
+)
 
 # One consistent picture of all tables for the two questions below. SQLite's plain BEGIN is a reader's: it does not
 # queue behind writers, whatever transaction_mode the settings ask for.
@@ -29,16 +41,22 @@ _BEGIN = {
     ],
     "microsoft": ["SET TRANSACTION ISOLATION LEVEL SNAPSHOT", "BEGIN TRANSACTION"],
 }
+# There the level is the session's, and would be that of everything after the look.
+_END = {"microsoft": ["ROLLBACK TRANSACTION", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"]}
 
 
 class Picture:
-    """What one look found: ``total`` rows in all tables, ``doubles`` (id -> tables) of ids in more than one place."""
+    """What one look found: ``total`` rows in all tables, ``doubles`` (id -> tables) of ids in more than one place, and
+    the failure groups that do ``not_counted`` what the DLQ holds (fingerprint, queue, type -> how many are missing)."""
 
-    __slots__ = ("doubles", "total")
+    __slots__ = ("doubles", "not_counted", "total")
 
-    def __init__(self, total: int, doubles: dict[str, list[str]]) -> None:
+    def __init__(
+        self, total: int, doubles: dict[str, list[str]], not_counted: dict[tuple[str | None, str, str], int]
+    ) -> None:
         self.total = total
         self.doubles = doubles
+        self.not_counted = not_counted
 
 
 @contextmanager
@@ -52,13 +70,14 @@ def _snapshot(connection: BaseDatabaseWrapper) -> Iterator[Any]:
         try:
             yield cursor
         finally:
-            cursor.execute("ROLLBACK")
+            for statement in _END.get(connection.vendor, ["ROLLBACK"]):
+                cursor.execute(statement)
 
 
-def look(alias: str = "default") -> Picture:
+def look(connection: BaseDatabaseWrapper) -> Picture:
     """Asks all job tables in one consistent snapshot, or in the caller's transaction when one is open."""
     every = " UNION ALL ".join(f"SELECT id, '{table}' AS place FROM {table}" for table in _TABLES)  # noqa: S608 - constants
-    with _snapshot(connections[alias]) as cursor:
+    with _snapshot(connection) as cursor:
         cursor.execute(f"SELECT COUNT(*) FROM ({every}) jobs")  # noqa: S608 - constants
         total = cursor.fetchone()[0]
         cursor.execute(f"SELECT id FROM ({every}) jobs GROUP BY id HAVING COUNT(*) > 1")  # noqa: S608 - constants
@@ -66,13 +85,19 @@ def look(alias: str = "default") -> Picture:
         for (job_id,) in cursor.fetchall():
             cursor.execute(f"SELECT place FROM ({every}) jobs WHERE id = %s", [job_id])  # noqa: S608 - constants
             doubles[job_id] = [found for (found,) in cursor.fetchall()]
-    return Picture(total, doubles)
+        not_counted = {}
+        for sql in (_WRONG, _WRONG_TOTALS):
+            cursor.execute(sql)
+            not_counted |= {tuple(kind): int(missing) for *kind, missing in cursor.fetchall()}
+    return Picture(total, doubles, not_counted)
 
 
 def assert_one_place(expected_total: int | None = None, alias: str = "default") -> None:
-    """Every id is in exactly one table; with ``expected_total``, there are as many as were ever accepted."""
-    picture = look(alias)
+    """Every id is in exactly one table, and failure groups count what the DLQ holds; with ``expected_total``, there are
+    as many jobs as were ever accepted."""
+    picture = look(connections[alias])
     assert not picture.doubles, f"in more than one table: {picture.doubles}"
+    assert not picture.not_counted, f"not counted in their failure groups: {picture.not_counted}"
     if expected_total is not None:
         assert picture.total == expected_total, f"{picture.total} jobs in all tables, {expected_total} were accepted"
 
@@ -80,53 +105,85 @@ def assert_one_place(expected_total: int | None = None, alias: str = "default") 
 class Sampler(threading.Thread):
     """Looks every ``interval`` seconds while a test tortures the workers, and keeps what it should never have seen.
 
-    ``expected_total``: how many jobs there must be at every look; None: their number may grow but never fall (nothing
-    is trimmed meanwhile). A look that fails because the database is away is counted in ``missed``, not a violation.
+    ``accepted``: how many jobs there are to begin with; what comes later is told with :meth:`accepting`. Their number
+    is exact at every look (nothing is trimmed meanwhile). ``connect`` makes a connection of its own: to the test's
+    database, unless said otherwise. A look that fails because the database is away is counted in ``missed``.
 
-        with Sampler(expected_total=2_000) as sampler:
-            ...
+        with Sampler() as sampler:
+            with sampler.accepting(2_000):
+                enqueue_many(...)
         sampler.check()
     """
 
-    def __init__(self, expected_total: int | None = None, *, interval: float = 0.1, alias: str = "default") -> None:
+    def __init__(
+        self, accepted: int = 0, *, interval: float = 0.1, connect: Callable[[], BaseDatabaseWrapper] | None = None
+    ) -> None:
         super().__init__(name="invariant-sampler", daemon=True)
-        self.expected_total = expected_total
         self.interval = interval
-        self.alias = alias
         self.violations: list[str] = []
         self.samples = 0
         self.missed = 0
-        self._least = 0
+        self._connect = connect or connections["default"].copy
+        self._connection: BaseDatabaseWrapper | None = None
+        self._least = self._most = accepted
+        self._bounds = threading.Lock()
         self._end = threading.Event()
+
+    @contextmanager
+    def accepting(self, most: int, created: Callable[[], int] | None = None) -> Iterator[None]:
+        """Jobs are enqueued here, ``most`` of them; ``created`` says afterwards how many, if it may be fewer."""
+        with self._bounds:
+            self._most += most
+        yield
+        accepted = most if created is None else created()
+        with self._bounds:
+            self._least += accepted
+            self._most -= most - accepted
+
+    @property
+    def accepted(self) -> int:
+        """How many jobs have been accepted so far."""
+        return self._least
 
     def run(self) -> None:
         try:
             while not self._end.wait(self.interval):
                 self.sample()
         finally:
-            connections[self.alias].close()
+            self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def sample(self) -> None:
         """One look, now."""
+        if self._connection is None:
+            self._connection = self._connect()  # in the thread that uses it
+        least = self._least
         try:
-            picture = look(self.alias)
+            picture = look(self._connection)
         except (DatabaseError, InterfaceError):
             self.missed += 1
-            connections[self.alias].close()
+            self._connection.close()
             return
+        most = self._most
         self.samples += 1
         if picture.doubles:
             self.violations.append(f"look {self.samples}: in more than one table: {picture.doubles}")
-        if self.expected_total is not None and picture.total != self.expected_total:
-            self.violations.append(f"look {self.samples}: {picture.total} jobs, {self.expected_total} were accepted")
-        if picture.total < self._least:
-            self.violations.append(f"look {self.samples}: {picture.total} jobs, {self._least} before")
-        self._least = max(self._least, picture.total)
+        if picture.not_counted:
+            self.violations.append(f"look {self.samples}: failure groups are wrong: {picture.not_counted}")
+        if not least <= picture.total <= most:
+            known = f"{least}" if least == most else f"{least} to {most}"
+            self.violations.append(f"look {self.samples}: {picture.total} jobs, {known} were accepted")
 
     def stop(self, timeout: float = 30.0) -> None:
         self._end.set()
         self.join(timeout)
         assert not self.is_alive(), "the sampler hangs in a look"
+        self.sample()  # how it ends
+        self.close()
 
     def check(self) -> None:
         """No look found a violation, and there were looks."""

@@ -37,6 +37,7 @@ Results = list[list[tuple[Any, ...]]]
 _SETTINGS_OF_A_SESSION = (
     "SELECT @@TRANCOUNT",
     "SET DATEFORMAT",
+    "SET LANGUAGE",
     "SET LOCK_TIMEOUT",
     "\nSET LOCK_TIMEOUT",
     "SELECT LEN(",

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from chokaq_django.job.failures import FailureReason
-from chokaq_django.storage import CircuitAct, ClaimRequest, JobEdit, Lease, NewJob, Outcome, OutcomeKind
+from chokaq_django.storage import CircuitAct, ClaimRequest, JobEdit, Lease, NewJob, Note, Outcome, OutcomeKind
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport, LiveRow, QueueRow, RescueAction, WorkerRow
+from chokaq_django.storage.rollups import TAKEN
 
 from .mssql_bulk import BULK
 from .mssql_recorder import Recorder
+from .support import rule
 
 Scenario = Callable[[Any, Recorder], object]
 
@@ -24,6 +26,8 @@ LATER = NOW + dt.timedelta(seconds=30)
 ONE, TWO, THREE = (f"01AAAAAAAAAAAAAAAAAAAAAAA{number}" for number in "123")
 LEASES = [Lease(ONE, 4), Lease(TWO, 1)]
 WORKER = "worker-1"
+DEAD = ("mail", "email.send.v1", "f" * 32, 6, "E", NOW)
+"""What a dead job counts by."""
 POLICY = CircuitPolicy(3, 60, 30, 1, 30)
 
 
@@ -81,10 +85,12 @@ def enqueue_again(storage: Any, recorder: Recorder) -> None:
 # -- working -----------------------------------------------------------------------------------------------------------
 
 
-def claim(*, start: bool, strict: bool = False) -> Scenario:
+def claim(*, start: bool, strict: bool = False, max_crashes: int | None = None) -> Scenario:
     def scenario(storage: Any, recorder: Recorder) -> None:
         recorder.answer("@limit int", [(None,)], [claimed(ONE)])
-        storage.claim(ClaimRequest(WORKER, ["mail", "reports"], 10, start=start, strict=strict))
+        storage.claim(
+            ClaimRequest(WORKER, ["mail", "reports"], 10, start=start, strict=strict, max_crashes=max_crashes)
+        )
 
     return scenario
 
@@ -203,27 +209,51 @@ def expire(storage: Any, recorder: Recorder) -> None:
 
 
 def trim(storage: Any, recorder: Recorder) -> None:
-    for table in ("archive", "dlq"):
-        recorder.answer("SELECT id, revision FROM", [(ONE, 0), (TWO, 3)])
-        storage.trim(table, 86_400.0, 500)
-    storage.trim("dlq", 86_400.0, 500, reason=11)
-    recorder.answer("MIN(failure_reason)", [(1,)])
-    recorder.answer("MIN(failure_reason)", [(7,)])
-    recorder.answer("MIN(failure_reason)", [(None,)])
-    storage.trim("dlq", 86_400.0, 500, but_reasons=[1, 11])
+    """A whole table, and a queue in which a reason is kept; of the first, one job is being written."""
+    for _ in range(2):
+        recorder.answer("SELECT @now", [(NOW,)])
+    recorder.answer(
+        "WITH (INDEX (chokaq_archive_time)", [(ONE, NOW, "mail", "a.v1", -1), (TWO, NOW, "mail", "a.v1", -1)]
+    )
+    recorder.answer("SELECT id, revision", [(ONE, 3, "mail", "a.v1")])
+    assert storage.trim(rule("archive", 86_400.0), 500).removed == 1
+    recorder.answer("FROM chokaq_retention_mark", [("", None, "", None)])
+    dead = [(ONE, NOW, "mail", "a.v1", 7), (TWO, NOW, "mail", "a.v1", 11)]
+    recorder.answer("WITH (INDEX (chokaq_dlq_queue)", dead)
+    recorder.answer("SELECT id, revision", [(ONE, 0, "mail", "a.v1", "f" * 32, 7, "E", NOW)])
+    assert storage.trim(rule("dlq", 86_400.0, "queue", "mail", failure_reason=[11]), 500).removed == 1
 
 
-def trim_buckets(storage: Any, recorder: Recorder) -> None:
+def trim_due(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT @now", [(NOW,)])
+    recorder.answer("FROM chokaq_retention_mark", [(rule("archive", 60.0).others, NOW, ONE, NOW)])
+    storage.trim_due(rule("archive", 86_400.0, "type", "a.v1"), 100)
+
+
+def forget_rules(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT name FROM", [("RETENTION.DLQ",), ("RETENTION.DLQ_BY_QUEUE.gone",)])
+    storage.forget_rules(["RETENTION.DLQ"])
+
+
+def roll_up(storage: Any, recorder: Recorder) -> None:
+    columns = dict.fromkeys(TAKEN, 0) | {"at": NOW, "series": "a" * 32, "queue": "mail", "type": "email.send.v1"}
+    recorder.answer("deleted.at", [tuple(columns.values())])
+    storage.roll_up(3_900.0, 500)
+
+
+def trim_rollups(storage: Any, recorder: Recorder) -> None:
     recorder.answer("@deleted", [(7,)])
-    storage.trim_buckets(86_400.0, 500)
+    storage.trim_rollups(300, 86_400.0, 500)
 
 
 # -- fleet and control -------------------------------------------------------------------------------------------------
 
 
 def register(storage: Any, recorder: Recorder) -> None:
-    row = WorkerRow(WORKER, "host", 7, "1.0", "[]", 4, 0, "running")
+    row = WorkerRow(WORKER, "host", 7, "1.0", "[]", 4, 0, "running", clock_offset=0.25, clock_doubt=0.001)
     recorder.answer("OUTPUT inserted.desired_concurrency", [(3, False)])
+    recorder.answer("FROM chokaq_setting", [(0, 2, NOW, NOW)])
+    recorder.answer("SELECT @now;", [(NOW,)])
     storage.register(row)
     storage.register(row)
 
@@ -250,7 +280,7 @@ def cancel(storage: Any, recorder: Recorder) -> None:
 
 def resurrect(**edits: Any) -> Scenario:
     def scenario(storage: Any, recorder: Recorder) -> None:
-        recorder.answer("SELECT id, queue, idempotency_key", [(ONE, "mail", "k"), (TWO, "mail", "k")])
+        recorder.answer("idempotency_key FROM chokaq_job_dlq", [(ONE, *DEAD, "k"), (TWO, *DEAD, "k")])
         recorder.answer("@edited", [(ONE,)])
         if edits.get("on_key_conflict") == "drop":
             recorder.answer("@edited", [(TWO,)])
@@ -265,15 +295,20 @@ def remove(storage: Any, recorder: Recorder) -> None:
 
 
 def purge(storage: Any, recorder: Recorder) -> None:
-    recorder.answer("SELECT id, queue FROM chokaq_job_dlq", [(ONE, "mail")])
+    recorder.answer("failed_at FROM chokaq_job_dlq", [(ONE, *DEAD)])
     recorder.answer("SELECT id, queue FROM chokaq_job_archive", [(TWO, "mail")])
     storage.purge([ONE, TWO, THREE], None, None)
 
 
 def restore(policy: str) -> Scenario:
     def scenario(storage: Any, recorder: Recorder) -> None:
-        rows = [(ONE, "hot", "mail", "k", 0), (TWO, "dlq", "mail", "k", None), (THREE, "archive", "mail", None, None)]
-        recorder.answer("SELECT id, came_from, queue, idempotency_key, status", rows)
+        rows = [(ONE, None, "hot", "k", 0, "mail", "email.send.v1", None, None, None, None),
+                (TWO, THREE, "dlq", "k", None, *DEAD),
+                (THREE, None, "archive", None, None, "mail", "email.send.v1", None, None, None, None)]  # fmt: skip
+        recorder.answer("SELECT id, operation_id, came_from", rows)
+        recorder.answer("MIN(finished_at)", [(NOW,)])
+        recorder.answer("MIN(failed_at)", [(NOW,)])
+        recorder.answer("WHERE place =", [("RETENTION.ARCHIVE",)])
         storage.restore([ONE, TWO, THREE], on_key_conflict=policy)
 
     return scenario
@@ -287,9 +322,22 @@ def run_again(storage: Any, recorder: Recorder) -> None:
 def edit(storage: Any, recorder: Recorder) -> None:
     own = (2, "bob", "mail", "email.send.v1", 10, "[]", 1)
     recorder.answer("FROM chokaq_job_hot", [(ONE, *own, 0)])
-    recorder.answer("FROM chokaq_job_dlq", [(TWO, *own)])
+    recorder.answer("FROM chokaq_job_dlq", [(TWO, *own, "f" * 32, 6, "E", NOW)])
+    recorder.answer("MIN(failed_at)", [(NOW,)])
+    recorder.answer("WHERE place =", [("RETENTION.DLQ",), ("RETENTION.DLQ_BY_QUEUE.mail",)])
     changes = JobEdit(payload="{}", schema_version=2, tags='["a"]', priority=3, queue="new", type="email.send.v2")
     storage.edit({ONE: 2, TWO: None, THREE: 1}, "ada", changes)
+
+
+def annotate(storage: Any, recorder: Recorder) -> None:
+    for note in (Note("n", "ada", True), Note(assignee="", acknowledged=False)):
+        recorder.answer("SELECT id, note", [(ONE, "", "bob", NOW)])
+        storage.annotate([ONE, TWO], note)
+
+
+def lock_ahead(storage: Any, recorder: Recorder) -> None:
+    storage._joined = lambda: True
+    storage.lock_ahead([TWO, ONE], ["hot", "dlq"])
 
 
 def set_circuit(storage: Any, recorder: Recorder) -> None:
@@ -298,9 +346,52 @@ def set_circuit(storage: Any, recorder: Recorder) -> None:
     storage.set_circuit("new.v1", CircuitAct.OPEN, "ada")
 
 
+def fold_groups(storage: Any, recorder: Recorder) -> None:
+    for found in ([("a" * 32,)], [("a" * 32,), ("b" * 32,)]):
+        recorder.answer("SELECT series FROM chokaq_failure_group", found)
+    rows = [(digest * 32, "f" * 32, "mail", "email.send.v1", f"worker-{digest}", 6, "E", "E: no", ONE, 2, 3, NOW, LATER)
+            for digest in "ab"]  # fmt: skip
+    recorder.answer("sample_id", rows)
+    storage.fold_groups(500)
+
+
+def trim_groups(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("SELECT series FROM chokaq_failure_group", [("a" * 32,)])
+    row = ("a" * 32, "f" * 32, "mail", "email.send.v1", "", 6, "E", "E: no", ONE, 0, 3, NOW, LATER)
+    recorder.answer("sample_id", [row])
+    storage.trim_groups(86_400.0, 500)
+
+
+def recount_groups(storage: Any, recorder: Recorder) -> None:
+    """Jobs without a fingerprint; a group that is not counted, and one whose jobs are gone; a total that is wrong."""
+    recorder.answer("UPDATE h SET term", [(1,)])
+    recorder.answer("fingerprint IS NULL", [(ONE, 6, "E"), (TWO, 6, None)])
+    kind = ("mail", "email.send.v1")
+    recorder.answer("HAVING", [("e" * 32, *kind, 2, 2, NOW, LATER, ONE), ("f" * 32, *kind, 0, -1, None, None, None)])
+    recorder.answer("SELECT id, failure_reason, error_type, error_details", [(ONE, 6, "E", "E: no", LATER)])
+    row = ("a" * 32, "f" * 32, *kind, "worker-1", 6, "E", "E: no", TWO, 2, 3, NOW, LATER)
+    recorder.answer("sample_id, count", [row])
+    recorder.answer("FROM chokaq_failure_total", [("f" * 32, -1, 2, NOW, LATER)])
+    storage.recount_groups()
+
+
 def expire_trash(storage: Any, recorder: Recorder) -> None:
     recorder.answer("SELECT id, revision FROM", [(ONE, 0), (TWO, 3)])
     storage.expire_trash(500)
+
+
+def erase_queue(storage: Any, recorder: Recorder) -> None:
+    """A job that was edited; what is folded; counts of each kind; then nothing."""
+    recorder.answer("SELECT id FROM chokaq_job_hot", [(ONE,)])
+    recorder.answer("SELECT id, revision FROM chokaq_job_hot", [(ONE, 1)])
+    recorder.answer("SELECT series FROM chokaq_failure_group", [("z" * 32,)])
+    row = ("z" * 32, "f" * 32, "mail", "email.send.v1", "", 6, "E", "E: no", TWO, 2, 3, NOW, LATER)
+    recorder.answer("sample_id, count", [row])
+    recorder.answer("SELECT at, series", [(NOW, "a" * 32)])
+    recorder.answer("SELECT span, at, series", [(60, NOW, "b" * 32)])
+    recorder.answer("SELECT series FROM chokaq_counter", [("c" * 32,)])
+    while storage.erase_queue("mail", 500):
+        pass
 
 
 def now(storage: Any, recorder: Recorder) -> None:
@@ -331,6 +422,12 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
         "into the buffer, queues in strict order": claim(start=False, strict=True),
         "after an answer that was lost": claim_after_a_lost_answer,
     },
+    "claim_of_what_has_not_crashed": {
+        "and start": claim(start=True, max_crashes=0),
+        "into the buffer": claim(start=False, max_crashes=2),
+        "and start, queues in strict order": claim(start=True, strict=True, max_crashes=0),
+        "into the buffer, queues in strict order": claim(start=False, strict=True, max_crashes=2),
+    },
     "claim_restricted": {
         "caps, blocked types, probes": claim_restricted,
         "into the buffer": claim_into_the_buffer_past_a_blocked_type,
@@ -358,14 +455,24 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
     "rescue": {"": rescue},
     "expire": {"": expire},
     "trim": {"": trim},
-    "trim_buckets": {"": trim_buckets},
+    "trim_due": {"": trim_due},
+    "trimmed": {"": lambda storage, recorder: storage.trimmed("RETENTION.TRASH", "", 7)},
+    "forget_rules": {"": forget_rules},
+    "roll_up": {"": roll_up},
+    "trim_rollups": {"": trim_rollups},
     "register": {"": register},
     "unregister": {"": lambda storage, recorder: storage.unregister(WORKER)},
     "workers_seen": {"": lambda storage, recorder: storage.workers_seen()},
     "sweep_workers": {"": lambda storage, recorder: storage.sweep_workers(["worker-1", "worker-2"])},
     "queues": {"": lambda storage, recorder: storage.queues()},
+    "settings": {"": lambda storage, recorder: storage.settings()},
     "seed_queue": {
         "": lambda storage, recorder: storage.seed_queue(
+            QueueRow("mail", False, True, 3, None, 30.0, (dt.time(8), dt.time(18), "Europe/Berlin"))
+        )
+    },
+    "renew_queue": {
+        "": lambda storage, recorder: storage.renew_queue(
             QueueRow("mail", False, True, 3, None, 30.0, (dt.time(8), dt.time(18), "Europe/Berlin"))
         )
     },
@@ -381,8 +488,15 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
     "restore": {"keys are kept or their jobs stay": restore("skip"), "keys are dropped": restore("drop")},
     "run_again": {"keys are dropped": run_again},
     "edit": {"": edit},
+    "annotate": {"": annotate},
+    "lock_ahead": {"": lock_ahead},
     "set_circuit": {"": set_circuit},
     "expire_trash": {"": expire_trash},
+    "erase_queue": {"": erase_queue},
+    "fold_groups": {"": fold_groups},
+    "trim_groups": {"": trim_groups},
+    "group_drift": {"": lambda storage, recorder: storage.group_drift()},
+    "recount_groups": {"": recount_groups},
     "now": {"": now},
     **BULK,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -30,8 +30,11 @@ from chokaq_django.storage import (
     Storage,
     open_storage,
 )
+from chokaq_django.storage.engine import Engine
+from chokaq_django.storage.retention_rules import TrimRule
 
-from ..helpers import wait_until
+from ..claims import start_crashed
+from ..helpers import KILL, wait_until
 
 T = TypeVar("T")
 
@@ -123,8 +126,12 @@ class Jobs:
                 return claim
         raise AssertionError("always contended")
 
-    def take(self, limit: int = 10, **request: Any) -> list[ClaimedJob]:
-        return self.claim(limit, **request).jobs
+    def take(self, limit: int = 10, *, worker: str = WORKER, start: bool = True, **request: Any) -> list[ClaimedJob]:
+        """Claims, and with ``start`` starts what has crashed before too, which a claim only leases."""
+        jobs = self.claim(limit, worker=worker, start=start, **request).jobs
+        if start:
+            start_crashed(self.storage, worker, jobs)
+        return jobs
 
     def running(self, count: int = 1, *, worker: str = WORKER, **columns: Any) -> list[ClaimedJob]:
         """Enqueues and starts ``count`` jobs."""
@@ -175,6 +182,24 @@ class Jobs:
         now = self.now()
         values = {column: now + dt.timedelta(seconds=offset) for column, offset in seconds.items()}
         assert model._default_manager.filter(pk__in=ids).update(**values) == len(ids)
+
+
+def rule(
+    place: str, age: float | None, column: str | None = None, value: Any = None, **but: Collection[Any]
+) -> TrimRule:
+    """A rule of retention; ``but``: values of columns for which there is a more specific one."""
+    name = f"RETENTION.{place}.{column}.{value}"
+    return TrimRule(name, place, column, value, age, {other: frozenset(values) for other, values in but.items()})
+
+
+def trim(storage: Storage, rule: TrimRule, limit: int = 100) -> int:
+    """A whole pass of the rule, ``limit`` rows a step; how many jobs it deleted."""
+    step = storage.trim(rule, limit)
+    removed = step.removed
+    while step.walk is not None:
+        step = storage.trim(rule, limit, step.walk)
+        removed += step.removed
+    return removed
 
 
 def near(instant: dt.datetime | None, expected: dt.datetime, tolerance: float = 3.0) -> bool:
@@ -244,6 +269,72 @@ def together(count: int, work: Callable[[int, Storage], T], deadline: float = 60
         raise errors[0]
     assert len(answers) == count, f"{count - len(answers)} threads did not end within {deadline:g} s"
     return [answers[number] for number in range(count)]
+
+
+def run_in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Starts ``work`` in a thread; the answer waits for its end and returns what it returned."""
+    answers: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def result() -> Any:
+        thread.join(30)
+        assert not thread.is_alive()
+        if errors:
+            raise errors[0]
+        return answers[0]
+
+    return result
+
+
+INNODB = 0.2
+"""Seconds: asked more often than ten times a second, MariaDB and MySQL repeat their last answer about transactions."""
+_WAITS = {
+    "postgresql": "SELECT 1 FROM pg_locks WHERE pid = %s AND NOT granted",
+    "mysql": "SELECT 1 FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = %s AND trx_state = 'LOCK WAIT'",
+}
+
+
+def waiting(storage: Storage) -> Callable[[], bool]:
+    """A function that says whether the storage's transaction waits for a lock now; PostgreSQL, MariaDB and MySQL."""
+    assert isinstance(storage, Engine)
+    vendor = connections["default"].vendor
+    (number,) = storage._query(KILL[vendor][0])[0]
+
+    def look() -> bool:
+        with connections["default"].cursor() as cursor:
+            cursor.execute(_WAITS[vendor], [number])
+            return bool(cursor.fetchall())
+
+    return look
+
+
+class Pace:
+    """How long to wait before the next blow at those who ``progress``: the longer, the longer they get nowhere, which
+    on a busy machine they would not between two blows that come as fast as they may."""
+
+    LONGEST = 1.0
+
+    def __init__(self, shortest: float, progress: Callable[[], object]) -> None:
+        self._shortest = self._pause = shortest
+        self._progress = progress
+        self._seen: object = None
+
+    def pause(self) -> float:
+        found = self._progress()
+        self._pause = self._shortest if found != self._seen else min(2 * self._pause, self.LONGEST)
+        self._seen = found
+        return self._pause
 
 
 def keep_trying(act: Callable[[], T], deadline: float = 60.0) -> T:

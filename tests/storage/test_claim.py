@@ -71,18 +71,67 @@ def test_a_claimed_job_carries_its_row(jobs: Jobs, start: bool) -> None:
         payload='{"n": 1}', tags='["x"]', priority=33, max_attempts=8, created_by="ada", schema_version=3,
         headers='{"h":"1"}', deadline_after=600,
     )  # fmt: skip
-    JobHot.objects.filter(pk=job_id).update(crash_count=2, snooze_count=5, generation=4, claim_number=17, attempt=3,
+    JobHot.objects.filter(pk=job_id).update(snooze_count=5, generation=4, claim_number=17, attempt=3,
                                             attempt_log='[{"attempt":1}]')  # fmt: skip
-    (job,) = jobs.take(start=start)
+    (job,) = jobs.claim(start=start).jobs
     stored = row(job_id)
     for name in ClaimedJob.__dataclass_fields__:
         if name != "expired":
             assert getattr(job, name) == stored[name], name
     assert job.claim_number == 18
-    assert (job.crash_count, job.snooze_count, job.generation, job.attempt) == (2, 5, 4, 4 if start else 3)
+    assert (job.snooze_count, job.generation, job.attempt) == (5, 4, 4 if start else 3)
     assert job.due_at.tzinfo is not None
     assert job.lease.id == job_id
     assert job.lease.claim_number == 18
+
+
+@pytest.mark.parametrize("restriction", [{}, {"capped": {"mail": 5}}, {"probing": {"test.note": (5, 60.0)}}])
+def test_what_has_crashed_before_is_only_leased(jobs: Jobs, storage: Storage, restriction: dict[str, Any]) -> None:
+    """The worker says beside what it may run; until then the death of the worker counts for nothing."""
+    crashed, never = jobs.add(2, type="test.note")
+    JobHot.objects.filter(pk=crashed).update(crash_count=2, attempt=3)
+    found = {job.id: job for job in jobs.claim(start=True, **restriction).jobs}
+    assert (found[never].status, found[never].attempt, found[never].crash_count) == (PROCESSING, 1, 0)
+    job = found[crashed]
+    assert (job.status, job.attempt, job.crash_count, job.expired, job.started_at) == (FETCHED, 3, 2, False, None)
+    stored = row(crashed)
+    assert (stored["status"], stored["attempt"], stored["started_at"], stored["heartbeat_at"]) == (
+        FETCHED,
+        3,
+        None,
+        None,
+    )
+    assert stored["worker_id"] == WORKER
+    assert storage.start(WORKER, [job.lease]).started[crashed][0] == 4
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("start", [True, False])
+@pytest.mark.parametrize(
+    "restriction", [{}, {"capped": {"a": 5}}, {"blocked": {"never": 60.0}}, {"probing": {"test.note": (5, 60.0)}}]
+)
+def test_what_has_crashed_too_often_is_passed_over(
+    jobs: Jobs, restriction: dict[str, Any], start: bool, strict: bool
+) -> None:
+    """Whatever its number at the head, in every queue; what stands behind it is taken, and it keeps its place."""
+    queues = ["a", "b", "c"]
+    control("a", max_workers=restriction.get("capped", {}).get("a"))
+    crashed = [jobs.add(30, queue=queue, type="test.other") for queue in queues]
+    JobHot.objects.update(crash_count=2)
+    once = jobs.one(queue="b", type="test.other")
+    JobHot.objects.filter(pk=once).update(crash_count=1)
+    never = [jobs.one(queue=queue, type="test.other") for queue in queues]
+    before = {job_id: row(job_id) for part in crashed for job_id in part}
+    asked = {"queues": queues, "start": start, "strict": strict, **restriction}
+    wanted = {*never, once} if start or "capped" not in restriction else {*never[1:], once}
+    if restriction.get("probing"):
+        assert {job.id for job in jobs.claim(10, max_crashes=0, **asked).jobs} == wanted - {once}
+        assert ids(jobs.claim(10, max_crashes=1, **asked).jobs) == [once]
+    else:
+        assert {job.id for job in jobs.claim(10, max_crashes=1, **asked).jobs} == wanted
+    assert {job_id: row(job_id) for job_id in before} == before
+    left = 60 + (30 if "capped" not in restriction else 4 if start else 0)
+    assert len(jobs.claim(100, **asked).jobs) == left, "to those who may run them nothing is hidden"
 
 
 def test_each_claim_has_a_number_of_its_own(jobs: Jobs, storage: Storage) -> None:

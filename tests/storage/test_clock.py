@@ -17,7 +17,7 @@ from chokaq_django.models import Circuit, JobArchive, JobDLQ, JobHot, LeaderLeas
 from chokaq_django.storage import OutcomeKind, Storage
 from chokaq_django.storage.contract import CircuitPolicy, CircuitReport
 
-from .support import PENDING, WORKER, Jobs, committed, ids, near, row
+from .support import PENDING, WORKER, Jobs, committed, ids, near, row, rule, trim
 from .test_fleet import worker
 
 pytestmark = committed
@@ -120,6 +120,11 @@ def test_registration_circuits_buckets_and_retention_follow_the_server(
 ) -> None:
     storage.register(worker())
     assert near(Worker.objects.get().last_seen, wrong_clock)
+    offset = (dt.datetime.now(dt.UTC) - storage.now()).total_seconds()
+    for _ in range(2):
+        clock = storage.register(worker()).clock
+        assert clock is not None
+        assert abs(clock.offset - offset) < 1
     storage.report_circuits([CircuitReport("x.v1", CircuitPolicy(1, 60, 30, 1, 30), failures=1)])
     assert 25 < storage.circuits()[0].reopens_in <= 30
     assert near(Circuit.objects.get().updated_at, wrong_clock)
@@ -127,8 +132,8 @@ def test_registration_circuits_buckets_and_retention_follow_the_server(
     (bucket,) = buckets()
     assert near(bucket.at, wrong_clock, 15)
     jobs.shift(done, JobArchive, finished_at=-60)
-    assert storage.trim("archive", 70, 10) == 0
-    assert storage.trim("archive", 50, 10) == 1
+    assert trim(storage, rule("archive", 70)) == 0
+    assert trim(storage, rule("archive", 50)) == 1
 
 
 def test_a_cancel_request_carries_the_server_time(wrong_clock: dt.datetime, jobs: Jobs, storage: Storage) -> None:

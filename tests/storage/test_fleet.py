@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 
-from chokaq_django.models import Queue, Worker
+from chokaq_django.models import Queue, Setting, Worker
 from chokaq_django.storage import Storage
 from chokaq_django.storage.contract import QueueRow, WorkerRow
 
 from .support import Jobs, committed, near, together
 
 pytestmark = committed
+
+SAME_CLOCK = 0.1
+"""Seconds: the servers of the tests are on this machine, or on one that follows the same time service."""
 
 
 def worker(id_: str = "worker-1", **columns: object) -> WorkerRow:
@@ -54,6 +57,20 @@ def test_a_beat_reads_the_orders_and_keeps_them(storage: Storage) -> None:
         orders = storage.register(worker())
         assert (orders.desired_concurrency, orders.stop_requested) == (4, True)
     assert Worker.objects.get().desired_concurrency == 4
+
+
+def test_each_beat_measures_the_clock_and_stores_the_last_measure(storage: Storage) -> None:
+    first = storage.register(worker()).clock
+    assert first is not None
+    assert 0 <= first.doubt < 5
+    assert abs(first.offset) <= first.doubt + SAME_CLOCK
+    stored = Worker.objects.get()
+    assert (stored.clock_offset, stored.clock_doubt) == (first.offset, first.doubt)
+    second = storage.register(worker(clock_offset=1.5, clock_doubt=0.25)).clock
+    assert second is not None
+    assert abs(second.offset) <= second.doubt + SAME_CLOCK
+    stored = Worker.objects.get()
+    assert (stored.clock_offset, stored.clock_doubt) == (1.5, 0.25)
 
 
 def test_a_row_that_was_swept_comes_back(storage: Storage) -> None:
@@ -129,6 +146,24 @@ def test_an_existing_row_wins_over_the_seed(storage: Storage) -> None:
     assert Queue.objects.values().get() == before
 
 
+def test_a_row_that_no_operator_has_changed_gets_other_limits(storage: Storage) -> None:
+    window = (dt.time(22, 0), dt.time(6, 30), "Europe/Berlin")
+    first, second = (
+        QueueRow("mail", False, True, 3, None, None, None),
+        QueueRow("mail", False, True, None, 9, 30, window),
+    )
+    assert not storage.renew_queue(second)
+    assert storage.queues() == []
+    assert storage.seed_queue(first)
+    assert not storage.seed_queue(second)
+    Queue.objects.update(is_paused=True)
+    assert storage.renew_queue(second)
+    assert storage.queues() == [QueueRow("mail", True, True, None, 9, 30, window)]
+    Queue.objects.update(updated_by="ada")
+    assert not storage.renew_queue(first)
+    assert storage.queues() == [QueueRow("mail", True, True, None, 9, 30, window)]
+
+
 def test_eight_workers_seed_at_once(storage: Storage) -> None:
     def work(number: int, own: Storage) -> None:
         for name in ("a", "b", "c") if number % 2 else ("c", "b", "a"):
@@ -146,3 +181,29 @@ def test_now_is_aware_and_never_goes_back(jobs: Jobs, storage: Storage, other: S
     assert first.tzinfo is not None
     assert first.utcoffset() == dt.timedelta(0)
     assert first <= second <= third
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_learns_that_an_option_was_set_changed_or_reset(storage: Storage) -> None:
+    storage.register(worker())
+    seen = [storage.register(worker()).settings]
+
+    def learns() -> bool:
+        seen.append(storage.register(worker()).settings)
+        return seen[-1] != seen[-2]
+
+    assert not learns()
+    now = storage.now()
+    first = Setting.objects.create(name="DECK.LAG_WARNING", value="7", updated_at=now)
+    assert learns()
+    assert not learns()
+    Setting.objects.filter(pk=first.pk).update(value="8", updated_at=now + dt.timedelta(seconds=1))
+    assert learns()
+    Setting.objects.create(name="RETENTION.DLQ_BY_QUEUE.🐙", value="null", updated_at=now)
+    assert learns()
+    assert sorted(storage.settings()) == [("DECK.LAG_WARNING", "8"), ("RETENTION.DLQ_BY_QUEUE.🐙", "null")]
+    first.delete()
+    assert learns()
+    assert len(storage.settings()) == 1

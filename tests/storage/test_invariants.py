@@ -24,25 +24,41 @@ def test_a_job_in_two_tables_is_seen(jobs: Jobs) -> None:
     copy_to_archive(first)
     with pytest.raises(AssertionError, match=first):
         assert_one_place()
-    sampler = Sampler()
+    sampler = Sampler(3)
     sampler.sample()
+    sampler.close()
     with pytest.raises(AssertionError, match=first):
         sampler.check()
 
 
 def test_a_lost_job_is_seen(jobs: Jobs) -> None:
-    given = jobs.add(3)
-    told, untold = Sampler(3), Sampler()
-    for sampler in (told, untold):
-        sampler.sample()
-        sampler.check()
+    sampler = Sampler()
+    with sampler.accepting(3):
+        given = jobs.add(2)
+        sampler.sample()  # as many as have come so far
+        given += jobs.add(1)
+    sampler.sample()
+    sampler.check()
     JobHot.objects.filter(pk=given[0]).delete()
-    for sampler in (told, untold):
-        sampler.sample()
-        with pytest.raises(AssertionError, match="2 jobs"):
-            sampler.check()
+    sampler.sample()
+    sampler.close()
+    with pytest.raises(AssertionError, match="2 jobs, 3 were accepted"):
+        sampler.check()
     with pytest.raises(AssertionError, match="2 jobs"):
         assert_one_place(3)
+
+
+def test_a_job_that_nobody_enqueued_is_seen(jobs: Jobs) -> None:
+    sampler = Sampler()
+    with sampler.accepting(5, created=lambda: 2):  # three of them were there already
+        jobs.add(2)
+    sampler.sample()
+    sampler.check()
+    jobs.add(1)
+    sampler.sample()
+    sampler.close()
+    with pytest.raises(AssertionError, match="3 jobs, 2 were accepted"):
+        sampler.check()
 
 
 def test_a_sampler_that_never_looked_proves_nothing() -> None:

@@ -13,8 +13,11 @@ from chokaq_django.storage import ClaimRequest, Storage
 from .support import PROCESSING, WORKER, Jobs, row
 
 pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="postgresql only: SQLite has no connection to lose"),
+    pytest.mark.usefixtures("transactional_db"),
+    pytest.mark.skipif(
+        connection.vendor != "postgresql",
+        reason="loses answers of PostgreSQL's statements; those of MySQL: test_mysql_connections",
+    ),
 ]
 
 

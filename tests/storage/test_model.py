@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,15 +28,20 @@ from hypothesis.stateful import (
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.models import (
     BucketOutcome,
+    FailureGroup,
+    FailureTotal,
     JobArchive,
     JobBase,
     JobDLQ,
     JobHot,
     JobTrash,
     MetricBucket,
+    MetricRollup,
     PayloadVersion,
     Queue,
+    RetentionMark,
 )
+from chokaq_django.models import Counter as LifetimeCounter
 from chokaq_django.storage import (
     ClaimRequest,
     Enqueued,
@@ -50,7 +56,8 @@ from chokaq_django.storage import (
 from chokaq_django.storage.contract import LiveRow, QueueRow, RescueAction
 
 from .invariants import assert_one_place
-from .support import AWAITING, FETCHED, LOG, NOBODY, PENDING, PROCESSING, committed, new_job
+from .support import AWAITING, FETCHED, LOG, NOBODY, PENDING, PROCESSING, committed, new_job, trim
+from .support import rule as trim_rule
 
 WORKERS = ("worker-1", "worker-2")
 QUEUES = ("a", "b")
@@ -166,7 +173,8 @@ class StorageMachine(RuleBasedStateMachine):
 
     @initialize()
     def empty(self) -> None:
-        for model in (*TABLES.values(), PayloadVersion, Queue, MetricBucket):
+        counted = (MetricBucket, MetricRollup, LifetimeCounter, FailureGroup, FailureTotal)
+        for model in (*TABLES.values(), PayloadVersion, Queue, RetentionMark, *counted):
             model._default_manager.all().delete()
         for queue in QUEUES:
             self.private.seed_queue(QueueRow(queue, False, True, None, None, None, None))
@@ -275,7 +283,7 @@ class StorageMachine(RuleBasedStateMachine):
         assert claim.next_due is None or claim.next_due > 0
         for claimed in claim.jobs:
             job = self.model.jobs[claimed.id]
-            job.status = PROCESSING if start and not job.late else FETCHED
+            job.status = PROCESSING if start and not job.late and not job.crash_count else FETCHED
             job.worker, job.claim_number, job.settled = worker, job.claim_number + 1, None
             if job.status == PROCESSING:
                 job.attempt += 1
@@ -547,19 +555,22 @@ class StorageMachine(RuleBasedStateMachine):
         }
 
     @rule(picks=few, behind=st.sampled_from([None, 0, 0, 1]), payload=st.booleans(), priority=st.integers(-1, 1),
-          queue=st.sampled_from([None, *QUEUES]))  # fmt: skip
+          queue=st.sampled_from([None, *QUEUES]), type_=st.sampled_from([None, *TYPES]))  # fmt: skip
     @only_if(lambda self: self.model.jobs)
-    def edit(self, picks: list[int], behind: int | None, payload: bool, priority: int, queue: str | None) -> None:
+    def edit(
+        self, picks: list[int], behind: int | None, payload: bool, priority: int, queue: str | None, type_: str | None
+    ) -> None:  # fmt: skip
         """With the revision of now, with an older one, or with none."""
         jobs = self.pick_of(picks, "hot", "dlq")
         self.made += 1
-        changes = JobEdit(payload=f'"{self.made}"' if payload else None, priority=priority, queue=queue)
+        changes = JobEdit(payload=f'"{self.made}"' if payload else None, priority=priority, queue=queue, type=type_)
         seen = {job.id: None if behind is None else job.revision - behind for job in jobs}
         result = self.storages[WORKERS[1]].edit(seen, "ada", changes)
         expected = []
         for job in jobs:
             editable = job.place == "dlq" or (job.place == "hot" and job.status == PENDING)
             changed = payload or job.priority != priority or queue not in (None, job.queue)
+            changed = changed or type_ not in (None, job.type)
             if not editable or behind == 1 or not changed:
                 continue
             expected.append(job.id)
@@ -570,7 +581,7 @@ class StorageMachine(RuleBasedStateMachine):
             if changes.payload is not None:
                 job.versions.append(job.payload)
                 job.payload = changes.payload
-            job.priority, job.queue = priority, queue or job.queue
+            job.priority, job.queue, job.type = priority, queue or job.queue, type_ or job.type
             job.revision += 1
         assert sorted(result.applied) == sorted(expected)
         assert sorted(each.id for each in result.refused) == sorted({job.id for job in jobs} - set(expected))
@@ -591,6 +602,30 @@ class StorageMachine(RuleBasedStateMachine):
                 self.model.jobs[new].late = False
         assert sorted(result.applied) == sorted(result.new_ids)
         assert {each.id for each in result.refused} == {job.id for job in jobs} - set(result.applied)
+
+    @rule(limit=st.integers(1, 5))
+    def fold_groups(self, limit: int) -> None:
+        self.storages[WORKERS[0]].fold_groups(limit)
+
+    @rule(limit=st.integers(1, 5))
+    def roll_up(self, limit: int) -> None:
+        """The buckets of just now too."""
+        self.storages[WORKERS[0]].roll_up(-60.0, limit)
+
+    @rule(place=st.sampled_from(["archive", "dlq"]), queue=st.sampled_from(QUEUES), keep=st.booleans())
+    def retention(self, place: str, queue: str, keep: bool) -> None:
+        """A pass of one queue's rule, by which everything is old, beside none or one of a type."""
+        kept = TYPES[:1] if keep else ()
+        over = {
+            job.id for job in self.model.jobs.values()
+            if job.place == place and job.queue == queue and job.type not in kept
+        }  # fmt: skip
+        assert trim(self.storages[WORKERS[0]], trim_rule(place, -5.0, "queue", queue, type=kept), 2) == len(over)
+        for job_id in over:
+            job = self.model.jobs[job_id]
+            job.end("gone")
+            job.versions = []
+        self.model.gone |= over
 
     @rule(limit=st.integers(1, 3))
     def expire_trash(self, limit: int) -> None:
@@ -690,7 +725,7 @@ class StorageMachine(RuleBasedStateMachine):
     def tables_are_what_the_model_says(self) -> None:
         common = (
             "pk", "claim_number", "attempt", "generation", "crash_count", "snooze_count", "idempotency_key", "revision",
-            "payload", "priority", "queue",
+            "payload", "priority", "queue", "type",
         )  # fmt: skip
         found: dict[str, tuple[Any, ...]] = {}
         for place, model, own in (
@@ -712,7 +747,7 @@ class StorageMachine(RuleBasedStateMachine):
             }[job.place]  # fmt: skip
             expected[job.id] = (
                 job.place, job.claim_number, job.attempt, job.generation, job.crash_count, job.snooze_count, job.key,
-                job.revision, job.payload, job.priority, job.queue, *own_values,
+                job.revision, job.payload, job.priority, job.queue, job.type, *own_values,
             )  # fmt: skip
             assert job.attempt <= job.executions
         assert found == expected
@@ -739,12 +774,25 @@ class StorageMachine(RuleBasedStateMachine):
     @invariant()
     def metrics_count_what_was_settled(self) -> None:
         sums: Counter[tuple[int, int]] = Counter()
-        for outcome, reason, count in MetricBucket.objects.values_list("outcome", "reason", "count"):
-            sums[outcome, reason] += count
+        for table in (MetricBucket, LifetimeCounter):
+            for outcome, reason, count in table._default_manager.values_list("outcome", "reason", "count"):
+                sums[outcome, reason] += count
         assert sums == self.model.counts
+
+    @invariant()
+    def groups_count_every_death(self) -> None:
+        """What they count of the DLQ, nothing_is_lost looks at."""
+        sums: Counter[int] = Counter()
+        for reason, total in FailureGroup.objects.values_list("reason", "total"):
+            sums[reason] += total
+        dead = {
+            reason: count for (outcome, reason), count in self.model.counts.items() if outcome == BucketOutcome.DEAD
+        }
+        assert +sums == dead
 
 
 @committed
+@pytest.mark.slow
 def test_the_storage_does_what_the_model_does() -> None:
     run_state_machine_as_test(
         StorageMachine,

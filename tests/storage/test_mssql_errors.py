@@ -16,9 +16,11 @@ import mssql_python  # noqa: E402 - they cannot be loaded everywhere
 import pyodbc  # noqa: E402
 from mssql_python.exceptions import raise_exception  # noqa: E402
 
-from chokaq_django.storage.mssql.errors import Trouble, is_unique_violation, trouble  # noqa: E402
+from chokaq_django.storage.mssql.errors import Transient, is_deadlock, is_unique_violation, transient  # noqa: E402
 
-LOST, BUSY, RACE = Trouble.LOST, Trouble.BUSY, Trouble.RACE
+pytestmark = pytest.mark.any_engine
+
+LOST, BUSY, RACE = Transient.LOST, Transient.BUSY, Transient.RACE
 ODBC = "[Microsoft][ODBC Driver 18 for SQL Server]"
 SERVER = f"{ODBC}[SQL Server]"
 
@@ -36,7 +38,7 @@ BUCKET_TAKEN = (
 )
 
 # SQLSTATE, number, message without the drivers' prefix, what it means.
-SERVERS: list[tuple[str, int, str, Trouble | None]] = [
+SERVERS: list[tuple[str, int, str, Transient | None]] = [
     ("40001", 1205, ("Transaction (Process ID 52) was deadlocked on lock resources with another process and has been "
      "chosen as the deadlock victim. Rerun the transaction."), BUSY),
     ("42000", 1222, "Lock request time out period exceeded.", BUSY),
@@ -49,6 +51,8 @@ SERVERS: list[tuple[str, int, str, Trouble | None]] = [
     ("HY000", 40197, "The service has encountered an error processing your request. Please try again.", LOST),
     ("42000", 4060, 'Cannot open database "jobs" requested by the login. The login failed.', LOST),
     ("HY000", 596, "Cannot continue the execution because the session is in the kill state.", LOST),
+    ("HY000", 4221, "Login to read-secondary failed due to long wait on 'HADR_DATABASE_WAIT'.", LOST),
+    ("42000", 8628, "A time out occurred while waiting to optimize the query. Rerun the query.", BUSY),
     ("HY000", 6005, "SHUTDOWN is in progress.", LOST),
     ("42000", 3906, 'Failed to update database "jobs" because the database is read-only.', LOST),
     ("23000", 2601, KEY_HELD, RACE),
@@ -64,7 +68,7 @@ SERVERS: list[tuple[str, int, str, Trouble | None]] = [
     ("42000", 50000, "deadlines are (1222)", None),
     ("42000", 229, "The SELECT permission was denied on the object 'chokaq_job_hot'.", None),
 ]  # fmt: skip
-DRIVERS: list[tuple[str, str, Trouble | None]] = [
+DRIVERS: list[tuple[str, str, Transient | None]] = [
     ("08S01", "TCP Provider: Error code 0x68", LOST),
     ("08S01", "Communication link failure", LOST),
     ("08001", "TCP Provider: Error code 0x2749", LOST),
@@ -72,9 +76,10 @@ DRIVERS: list[tuple[str, str, Trouble | None]] = [
     ("HYT00", "Query timeout expired", BUSY),
     ("IMC06", ("The connection is broken and recovery is not possible. The connection is marked by the client driver "
      "as unrecoverable. No attempt was made to restore the connection."), LOST),
+    ("HY000", "Unspecified error occurred on SQL Server. Connection may have been terminated by the server.", LOST),
     ("07002", "COUNT field incorrect or syntax error", None),
 ]  # fmt: skip
-STANDIN: list[tuple[str, str, Trouble | None]] = [
+STANDIN: list[tuple[str, str, Transient | None]] = [
     # What servers of another make say, whose numbers are their own.
     ("40001", "deadlock detected", BUSY),
     ("42000", "canceling statement due to lock timeout", BUSY),
@@ -114,49 +119,51 @@ def by_mssql_python(state: str, text: str) -> BaseException:
 
 
 @pytest.mark.parametrize(("state", "number", "message", "expected"), SERVERS)
-def test_what_a_server_says(state: str, number: int, message: str, expected: Trouble | None) -> None:
-    assert trouble(by_pyodbc(state, SERVER + message, number)) is expected
-    assert trouble(by_pyodbc(state, SERVER + message, number).__cause__) is expected, "and without Django"
+def test_what_a_server_says(state: str, number: int, message: str, expected: Transient | None) -> None:
+    assert transient(by_pyodbc(state, SERVER + message, number)) is expected
+    assert transient(by_pyodbc(state, SERVER + message, number).__cause__) is expected, "and without Django"
 
 
 @pytest.mark.parametrize(("state", "number", "message", "expected"), SERVERS)
 def test_what_a_server_says_through_mssql_python(
-    state: str, number: int, message: str, expected: Trouble | None
+    state: str, number: int, message: str, expected: Transient | None
 ) -> None:
-    assert trouble(by_mssql_python(state, SERVER + message)) is expected
+    assert transient(by_mssql_python(state, SERVER + message)) is expected
 
 
 @pytest.mark.parametrize(("state", "message", "expected"), DRIVERS)
-def test_what_the_driver_says(state: str, message: str, expected: Trouble | None) -> None:
-    assert trouble(by_pyodbc(state, ODBC + message, 0)) is expected
-    assert trouble(by_mssql_python(state, ODBC + message)) is expected
+def test_what_the_driver_says(state: str, message: str, expected: Transient | None) -> None:
+    assert transient(by_pyodbc(state, ODBC + message, 0)) is expected
+    assert transient(by_mssql_python(state, ODBC + message)) is expected
 
 
 @pytest.mark.parametrize(("state", "message", "expected"), STANDIN)
-def test_what_another_server_says(state: str, message: str, expected: Trouble | None) -> None:
-    assert trouble(by_pyodbc(state, SERVER + message, 33557097)) is expected
-    assert trouble(by_mssql_python(state, SERVER + message)) is expected
+def test_what_another_server_says(state: str, message: str, expected: Transient | None) -> None:
+    assert transient(by_pyodbc(state, SERVER + message, 33557097)) is expected
+    assert transient(by_mssql_python(state, SERVER + message)) is expected
 
 
 @pytest.mark.parametrize(("state", "number", "message", "expected"), SERVERS)
-def test_a_duplicate_is_told_apart(state: str, number: int, message: str, expected: Trouble | None) -> None:
+def test_a_duplicate_is_told_apart(state: str, number: int, message: str, expected: Transient | None) -> None:
     unique = number in (2601, 2627)
     assert is_unique_violation(by_pyodbc(state, SERVER + message, number)) is unique
     assert is_unique_violation(by_mssql_python(state, SERVER + message)) is unique
+    assert is_deadlock(by_pyodbc(state, SERVER + message, number)) is (number == 1205)
+    assert is_deadlock(by_mssql_python(state, SERVER + message)) is (number == 1205)
 
 
 def test_the_last_of_several_messages_counts_too() -> None:
     text = (f"[42000] {SERVER}The transaction ended in the trigger. (3609) (SQLExecDirectW); "
             f"[42000] {SERVER}something else (1205)")  # fmt: skip
-    assert trouble(wrapped(pyodbc, pyodbc.ProgrammingError("42000", text))) is BUSY
+    assert transient(wrapped(pyodbc, pyodbc.ProgrammingError("42000", text))) is BUSY
 
 
 @pytest.mark.parametrize("text", ["Attempt to use a closed connection.", "The cursor's connection has been closed."])
 def test_a_connection_that_somebody_closed(text: str) -> None:
-    assert trouble(wrapped(pyodbc, pyodbc.ProgrammingError(text))) is LOST
+    assert transient(wrapped(pyodbc, pyodbc.ProgrammingError(text))) is LOST
 
 
 def test_what_is_no_database_error_is_none_of_ours() -> None:
-    assert trouble(ValueError("was deadlocked on")) is None
-    assert trouble(TimeoutError("Query timeout expired")) is None
-    assert trouble(None) is None
+    assert transient(ValueError("was deadlocked on")) is None
+    assert transient(TimeoutError("Query timeout expired")) is None
+    assert transient(None) is None

@@ -12,11 +12,17 @@ from chokaq_django.models.fields import KeyField, ULIDField
 
 from .mssql_recorder import Recorder, RecordingWrapper, parsed, registered
 
+pytestmark = pytest.mark.any_engine
+
 JOB_TABLES = ("chokaq_job_hot", "chokaq_job_archive", "chokaq_job_dlq", "chokaq_job_trash")
 
 
-@pytest.fixture(scope="module")
-def statements() -> list[str]:
+@pytest.fixture(scope="module", name="statements")
+def _statements() -> list[str]:
+    return migration_statements()
+
+
+def migration_statements() -> list[str]:
     """What ``migrate`` sends for this app."""
     loader = MigrationLoader(None)
     found: list[str] = []
@@ -54,6 +60,7 @@ def test_indexes_are_filtered_by_literals(statements: list[str]) -> None:
     filters = {
         "chokaq_hot_claim": "([queue], [priority], [run_at], [id]) INCLUDE ([status]) WHERE [status] = 0",
         "chokaq_hot_live": "([queue]) INCLUDE ([status]) WHERE [status] IN (1, 2)",
+        "chokaq_hot_awaiting": "([queue]) INCLUDE ([status]) WHERE [status] = 7",
         "chokaq_hot_deadline": "([deadline_at]) WHERE [deadline_at] IS NOT NULL",
     }
     for name, end in filters.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import Any
 
 import django.db
@@ -12,13 +13,17 @@ from django.db import transaction
 from chokaq_django.storage import Lease, OutcomeKind, StorageError
 from chokaq_django.storage.contract import QueueRow
 
-from .mssql_recorder import ALIAS, Recorder, RecordingWrapper, callers_storage, private_storage
+from ..helpers import keep_versions
+from .invariants import assert_one_place, look
+from .mssql_recorder import ALIAS, Recorder, RecordingWrapper, callers_storage, parsed, private_storage, registered
 from .mssql_scenarios import NOW, ONE, THREE, TWO, WORKER, claimed, job, lost, outcome
 
 import pyodbc  # isort: skip - after the recorder, which skips where it cannot be
 
 from chokaq_django.storage.mssql.session import bound  # isort: skip
 from chokaq_django.storage.mssql.tsql import AFTER, Texts, as_json, fit, span  # isort: skip
+
+pytestmark = pytest.mark.any_engine
 
 DEADLOCK = pyodbc.OperationalError(
     "40001", "[40001] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Transaction (Process ID 52) was deadlocked "
@@ -171,6 +176,15 @@ def test_several_statements_in_the_callers_transaction_are_all_or_nothing(record
     assert any(sql.startswith("ROLLBACK TRANSACTION s") for sql in texts(recorder)), "to a savepoint"
 
 
+def test_another_transaction_is_not_the_one_that_was_marked(recorder: Recorder) -> None:
+    for number in (7, 7, 8):
+        recorder.answer("CURRENT_TRANSACTION_ID", [(number,)])
+    with callers_storage(recorder) as storage, transaction.atomic(using=ALIAS):
+        mark = storage.mark_transaction()
+        assert storage.is_marked(mark)
+        assert not storage.is_marked(mark), "as after a deadlock, whose victim goes on"
+
+
 def test_the_callers_connection_counts_rows_again_afterwards(recorder: Recorder) -> None:
     """Django would take an UPDATE of its own for one that found nothing."""
     with callers_storage(recorder) as storage:
@@ -179,6 +193,50 @@ def test_the_callers_connection_counts_rows_again_afterwards(recorder: Recorder)
     quiet = [sql for sql in texts(recorder) if "SET NOCOUNT" in sql]
     assert len(quiet) > 2
     assert all(sql.endswith("\nSET NOCOUNT OFF;") for sql in quiet)
+
+
+def test_they_count_after_an_error_too(recorder: Recorder) -> None:
+    """A statement without parameters is no procedure of the driver's, at whose end the setting would end."""
+    recorder.fail("@name", DEADLOCK)
+    with callers_storage(recorder) as storage:
+        storage._retrier.attempts = 1
+        with pytest.raises(django.db.OperationalError):
+            storage.pending_queues()
+    assert texts(recorder)[-1] == "SET NOCOUNT OFF;"
+
+
+def test_nothing_more_is_sent_when_the_callers_connection_is_lost(recorder: Recorder) -> None:
+    recorder.fail("@name", lost())
+    with callers_storage(recorder) as storage:
+        storage._retrier.attempts = 1
+        with pytest.raises(django.db.OperationalError):
+            storage.pending_queues()
+    assert "@name" in texts(recorder)[-1]
+
+
+@pytest.mark.parametrize(("server", "settings"), [("Microsoft SQL Server 2022 (RTM)", 2), ("Something else", 0)])
+def test_the_databases_of_tests_have_row_versions(recorder: Recorder, server: str, settings: int) -> None:
+    recorder.answer("@@VERSION", [(server,)])
+    with registered(recorder) as wrapper:
+        keep_versions(wrapper)
+    sent = [sql for sql in texts(recorder) if sql.startswith("ALTER DATABASE CURRENT SET ")]
+    assert len(sent) == settings
+    for sql in sent:
+        parsed(sql, "2017")
+
+
+def test_a_look_at_all_tables_leaves_the_session_as_it_was(recorder: Recorder) -> None:
+    """The level of isolation is the session's there, and SNAPSHOT is none for what comes after."""
+    for _ in range(2):
+        recorder.answer("SELECT COUNT(*) FROM (", [(0,)])
+    with registered(recorder) as wrapper:
+        look(wrapper)
+        with pytest.raises(AssertionError, match="0 jobs"):
+            assert_one_place(1, alias=ALIAS)
+    sent = texts(recorder)
+    assert sent[0] == "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
+    assert sent[-2:] == ["ROLLBACK TRANSACTION", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"]
+    assert sent.count("ROLLBACK TRANSACTION") == 2
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -193,6 +251,15 @@ def test_a_settle_that_lost_a_lease_sends_the_others_again(own: Any, recorder: R
     settles = [sent for sent in recorder.statements() if "@held" in sent.sql]
     assert [sent.params[1].count(ONE) for sent in settles] == [1, 1, 0]
     assert ['"count":3' in str(sent.params) for sent in settles] == [True, False, False]
+
+
+def test_keys_are_inserted_in_their_order(own: Any, recorder: Recorder) -> None:
+    """Two calls of the same keys would wait for each other."""
+    recorder.answer("@created", [(ONE,), (TWO,)])
+    own.enqueue([job(ONE, idempotency_key="b"), job(TWO, idempotency_key="a"), job(THREE, idempotency_key="b")])
+    (sent,) = [sent for sent in recorder.statements() if "@created" in sent.sql]
+    rows = json.loads(sent.params[0])
+    assert [(row["place"], row["id"], row["idempotency_key"]) for row in rows] == [(0, TWO, "a"), (1, ONE, "b")]
 
 
 def test_a_settle_finds_its_own_work(own: Any, recorder: Recorder) -> None:

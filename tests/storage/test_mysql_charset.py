@@ -147,7 +147,7 @@ def test_statements_stay_below_the_servers_longest(storage: Any, monkeypatch: py
         return execute(sql, params)
 
     monkeypatch.setattr(storage, "_execute", executing)
-    storage._packet = 100_000
+    monkeypatch.setattr(storage, "_room", lambda: 100_000)
     rows = [new_job(payload='"' * 1_000) for _ in range(100)] + [new_job(payload='"' * 45_000)]
     assert len(storage.enqueue(rows)) == 101
     assert len(sizes) >= 4

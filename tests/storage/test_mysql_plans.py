@@ -5,18 +5,22 @@ Counted by the server itself, in rows and index entries handed to the executor (
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import connection
 
+from chokaq_django.models import MetricBucket
 from chokaq_django.storage import Claim, ClaimedJob, ClaimRequest, OutcomeKind, Storage, open_storage
 from chokaq_django.storage.columns import BASE_COLUMNS, DLQ_COLUMNS, names, select
 from chokaq_django.storage.deferrals import LOOKED_AT
 
-from .support import WORKER, committed, new_job, outcome
+from .support import WORKER, committed, new_job, outcome, rule, trim
 
 pytestmark = [
     committed,
@@ -33,6 +37,7 @@ CONTROL = 20
 """Reads of small tables, and of what is handed between the parts of one statement."""
 HOT = "chokaq_job_hot"
 TABLES = [HOT, "chokaq_job_archive", "chokaq_job_dlq"]
+ALL_TABLES = [model._meta.db_table for model in apps.get_app_config("chokaq").get_models()]
 
 
 @dataclass
@@ -93,6 +98,9 @@ def ready(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Ca
     def make_ready() -> Watched:
         if request.param == "analyzed":
             analyze()
+        for table in ALL_TABLES:
+            # MySQL counts what it reads of its own dictionary when it opens a table: some 120 entries each.
+            storage._query(f"SELECT 1 FROM {table} LIMIT 0")  # type: ignore[attr-defined]  # noqa: S608
         return Watched(storage).__enter__()
 
     yield make_ready
@@ -193,7 +201,7 @@ def test_a_long_blocked_head_costs_each_claim_a_bounded_look(ready: Callable[[],
     fill(100_000, run_at=at("-3600000000 + i", "MICROSECOND"), job_type="b.v1")
     fill(400, run_at=at("-60"), first=100_000, job_type="free.v1")
     watched = ready()
-    deferred = 0
+    deferred, began = 0, time.monotonic()
     for _ in range(3):
         answers: list[Claim] = []
         reads = watched.reads(lambda storage: answers.append(claim(storage, 10, blocked={"b.v1": 30.0})))  # noqa: B023
@@ -208,7 +216,7 @@ def test_a_long_blocked_head_costs_each_claim_a_bounded_look(ready: Callable[[],
         )
         moved, soonest, latest = cursor.fetchone()
     assert moved == deferred
-    assert 20 < soonest <= 30
+    assert 28 - (time.monotonic() - began) < soonest <= 30, "whole seconds"
     assert latest > 200, "the tail is spread far beyond the one probe that is needed"
     moved_back: list[int] = []
     reads = watched.reads(lambda storage: moved_back.append(storage.advance(QUEUES, ["b.v1"], 30.0, 100)))
@@ -225,7 +233,7 @@ def test_looking_for_deferred_jobs_between_many_that_are_not_is_bounded(ready: C
     assert max(sql.count("FOR UPDATE") for sql in watched.statements) == 0
 
 
-def test_trimming_reads_no_row_of_a_reason_that_is_kept_longer(ready: Callable[[], Watched]) -> None:
+def test_trimming_reads_rows_that_another_rule_keeps_once(ready: Callable[[], Watched]) -> None:
     fill(20_000, run_at=at("-3600"))
     dead = {
         "failure_reason": "2 * MOD(CRC32(id), 2)", "failed_at": "run_at", "note": "''",
@@ -234,10 +242,12 @@ def test_trimming_reads_no_row_of_a_reason_that_is_kept_longer(ready: Callable[[
     execute(f"INSERT INTO {TABLES[2]} ({names(columns)}) SELECT {select(columns, dead)} FROM {HOT}")  # noqa: S608
     watched = ready()
     trimmed: list[int] = []
-    reads = watched.reads(lambda storage: trimmed.append(storage.trim("dlq", 60.0, 100, but_reasons=[0, 2])))
+    keeping, deleting = rule("dlq", 60.0, failure_reason=[0, 2]), rule("dlq", 60.0, "failure_reason", 2)
+    trim(watched.storage, keeping, 1_000)
+    reads = watched.reads(lambda storage: trimmed.append(trim(storage, keeping)))
     assert trimmed == [0]
-    assert reads <= CONTROL
-    reads = watched.reads(lambda storage: trimmed.append(storage.trim("dlq", 60.0, 100, but_reasons=[0])))
+    assert reads <= CONTROL, "they have been read once"
+    reads = watched.reads(lambda storage: trimmed.append(storage.trim(deleting, 100).removed))
     assert trimmed == [0, 100]
     assert reads <= 12 * 100 + CONTROL
 
@@ -263,9 +273,28 @@ def test_retention_and_rescue_read_what_they_handle(ready: Callable[[], Watched]
     )
     fill(50, run_at=at("0"), first=20_000, status=2)
     watched = ready()
-    assert watched.reads(lambda storage: storage.trim("archive", 3600.0, 100)) <= 5 * 100 + CONTROL
+    reads = watched.reads(lambda storage: storage.trim(rule("archive", 3600.0), 100))
+    # A DELETE by a join: MySQL first gathers where the rows are, and reads each of them once more.
+    again = 0 if connection.mysql_is_mariadb else 1  # type: ignore[attr-defined]
+    assert reads <= (5 + again) * 100 + CONTROL
     assert watched.reads(lambda storage: storage.live_rows()) <= 2 * 50 + CONTROL
     assert watched.reads(lambda storage: storage.expire(100)) <= CONTROL
+
+
+def test_rolling_up_reads_what_it_takes(ready: Callable[[], Watched]) -> None:
+    now = dt.datetime.now(dt.UTC)
+    MetricBucket.objects.bulk_create(
+        (
+            MetricBucket(at=now - dt.timedelta(seconds=10 * (number // 5)), series=f"{number % 5:032}", queue="q",
+                         type=f"t{number % 5}", outcome=0, shard="w", count=1)
+            for number in range(5_000)
+        ),
+        batch_size=500,
+    )  # fmt: skip
+    execute("ANALYZE TABLE chokaq_metric_bucket")
+    watched = ready()
+    assert watched.reads(lambda storage: storage.roll_up(3600.0, 100)) <= 10 * 100 + CONTROL
+    assert MetricBucket.objects.count() == 4_900
 
 
 def test_a_claim_locks_few_rows_beyond_its_own(ready: Callable[[], Watched]) -> None:

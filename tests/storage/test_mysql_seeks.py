@@ -77,8 +77,7 @@ def test_a_restricted_claim_of_many_queues(own: Any, sent: list[str], storage: S
 def test_the_next_due_job_and_closed_queues_are_found_in_every_part(
     own: Any, sent: list[str], storage: Storage
 ) -> None:
-    for number, queue in enumerate(QUEUES):
-        storage.enqueue([new_job(queue=queue, delay=3600.0 - number)])
+    storage.enqueue([new_job(queue=queue, delay=3600.0 - number) for number, queue in enumerate(QUEUES)])
     now = storage.enqueue([new_job(queue=queue) for queue in QUEUES[:2]])
     Queue.objects.create(name=QUEUES[0], is_paused=True, updated_at=storage.now())
     claim = Jobs(own).claim(10, queues=QUEUES)

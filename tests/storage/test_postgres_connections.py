@@ -3,58 +3,69 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, connections, transaction
+from django.db import DatabaseError, DataError, OperationalError, ProgrammingError, connection, connections, transaction
 
 from chokaq_django.models import JobArchive, JobDLQ, JobHot, MetricBucket
 from chokaq_django.storage import ClaimRequest, OutcomeKind, Storage, get_storage
 from chokaq_django.storage.listening import PostgresListener
 from chokaq_django.storage.postgres import PostgresStorage, session
 
-from ..helpers import wait_until
-from .support import WORKER, Jobs, committed, keep_trying, new_job, outcome
+from ..helpers import kill_connection, wait_until
+from .support import WORKER, Jobs, Pace, committed, keep_trying, new_job, outcome
 
 pytestmark = [committed, pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's connections")]
 
+MODES = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
+
+Killer = Callable[[Callable[[], int]], None]
+
 
 @pytest.fixture
-def killer() -> Iterator[Callable[[], None]]:
-    """Call it to start killing the backends of workers' sessions in this database, until the test ends."""
+def killer() -> Iterator[Killer]:
+    """Call it to start killing the backends of workers' sessions in this database, until the test ends; with what tells
+    how far they are."""
     stop = threading.Event()
     own = connections.create_connection("default")
     own.inc_thread_sharing()
 
-    def kill() -> None:
-        while not stop.wait(0.03):
+    def kill(progress: Callable[[], int]) -> None:
+        pace = Pace(0.03, progress)
+        while not stop.wait(pace.pause()):
             with own.cursor() as cursor:
                 cursor.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE datname = current_database() AND application_name LIKE 'chokaq %'"
                 )
 
-    thread = threading.Thread(target=kill)
-    yield thread.start
+    threads: list[threading.Thread] = []
+
+    def start(progress: Callable[[], int]) -> None:
+        threads.append(threading.Thread(target=kill, args=(progress,)))
+        threads[0].start()
+
+    yield start
     stop.set()
-    thread.join()
+    for thread in threads:
+        thread.join()
     own.close()
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_or_doubled_while_backends_are_killed(killer: Callable[[], None], other: Storage) -> None:
-    killer()
+def test_nothing_is_lost_or_doubled_while_backends_are_killed(killer: Killer, other: Storage) -> None:
     ids: list[str] = []
+    done: list[str] = []
+    killer(lambda: len(ids) + len(done))
     for round_ in range(60):
         rows = [new_job(idempotency_key=f"{round_}-{i}" if i % 2 else None) for i in range(1 + round_ % 7)]
         answers = keep_trying(partial(other.enqueue, rows))
         assert [(answer.id, answer.created) for answer in answers] == [(row.id, True) for row in rows]
         ids += [row.id for row in rows]
     assert sorted(JobHot.objects.values_list("pk", flat=True)) == sorted(ids)
-    done: list[str] = []
     while len(done) < len(ids):
         jobs = keep_trying(lambda: other.claim(ClaimRequest(WORKER, ["mail"], 7))).jobs
         kinds = [OutcomeKind.SUCCEEDED, OutcomeKind.DEAD]
@@ -70,12 +81,22 @@ def test_nothing_is_lost_or_doubled_while_backends_are_killed(killer: Callable[[
 
 def test_a_worker_does_not_wait_for_ever(other: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(other, PostgresStorage)
-    monkeypatch.setattr(session, "CLIENT_LIMIT", 0.3)
-    began = time.monotonic()
-    with pytest.raises(OperationalError, match="did not answer"):
-        other._query("SELECT pg_sleep(2)")
-    assert time.monotonic() - began < 1.5
-    assert other.now() is not None, "the next statement has a new connection"
+    assert other.now() is not None, "it is connected"
+    tries: list[str] = []
+
+    def wait() -> None:
+        tries.append("one")
+        other._query("SELECT pg_advisory_xact_lock(4711)")  # type: ignore[attr-defined]
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(4711)")
+        # It answers when this block is over, and not before.
+        with monkeypatch.context() as patched:
+            patched.setattr(session, "CLIENT_LIMIT", 0.3)
+            with pytest.raises(OperationalError, match="did not answer"):
+                other._single(wait)
+        assert tries == ["one"], "and it is not tried again at once"
+        assert other.now() is not None, "the next statement has a new connection"
 
 
 def test_a_worker_session_has_settings_of_its_own(other: Storage) -> None:
@@ -103,11 +124,17 @@ def test_statements_of_a_worker_are_prepared(other: Storage) -> None:
 def test_instants_are_aware_whatever_the_project_does(settings: Any, jobs: Jobs) -> None:
     """USE_TZ=False makes Django's own loader drop the zone."""
     settings.USE_TZ, settings.TIME_ZONE = False, "Asia/Tokyo"
+
+    def server() -> float:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT extract(epoch FROM statement_timestamp())::float8")
+            return float(cursor.fetchone()[0])
+
+    before = server()
     (job,) = jobs.running()
     now = get_storage().now()
     assert now.utcoffset() is not None
-    assert abs((now - job.created_at).total_seconds()) < 10
-    assert abs(now.timestamp() - time.time()) < 60
+    assert before <= job.created_at.timestamp() <= now.timestamp() <= server()
 
 
 def test_a_lost_connection_dooms_the_callers_transaction_and_is_not_retried(jobs: Jobs, other: Storage) -> None:
@@ -154,3 +181,57 @@ def _heard(listener: PostgresListener, count: int) -> list[str]:
 
     wait_until(enough, 10, interval=0.005)
     return heard
+
+
+def test_a_statement_that_an_error_kept_from_being_prepared(other: Storage) -> None:
+    """The driver believes it is prepared: each later batch with it would fail as long as the connection lives."""
+    assert isinstance(other, PostgresStorage)
+
+    def batch(divisor: int) -> Any:
+        return other._together([("SELECT 1 / %s::int4", [divisor]), ("SELECT %s::int4 + 41", [1])])
+
+    for _ in range(session.PREPARE_AFTER):
+        assert batch(1) == [[(1,)], [(42,)]]
+    with pytest.raises(DataError):
+        batch(0)  # ends the pipeline before the second of them, which is to be prepared now
+    for _ in range(3):
+        assert batch(1) == [[(1,)], [(42,)]]
+
+
+# -- the transaction of an atomic job ----------------------------------------------------------------------------------
+
+
+def test_a_marked_transaction_begins_as_the_driver_would() -> None:
+    from psycopg import IsolationLevel
+    from psycopg.pq import TransactionStatus
+
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    raw.isolation_level, raw.read_only, raw.deferrable = IsolationLevel.REPEATABLE_READ, True, True
+    try:
+        with transaction.atomic():
+            get_storage().mark_transaction()
+            assert raw.info.transaction_status == TransactionStatus.INTRANS
+            told = [raw.execute(f"SHOW {name}").fetchone()[0] for name in MODES]
+    finally:
+        raw.isolation_level = raw.read_only = raw.deferrable = None
+    assert told == ["repeatable read", "on", "on"]
+
+
+def test_a_connection_that_is_lost_as_an_atomic_job_begins_is_transient(other: Storage) -> None:
+    """And no failure of the job."""
+    connection.ensure_connection()
+    kill_connection(connection, by=other.connection)  # type: ignore[attr-defined]
+    with pytest.raises(OperationalError) as caught, transaction.atomic():
+        get_storage().mark_transaction()
+    assert get_storage().is_transient(caught.value)
+
+
+def test_what_the_server_refuses_as_an_atomic_job_begins_is_told_as_it_is() -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        with pytest.raises(ProgrammingError):
+            cursor.execute("SELECT nothing_of_this_name")
+        with pytest.raises(DatabaseError) as caught:
+            get_storage().mark_transaction()
+    assert getattr(caught.value.__cause__, "sqlstate", "") == "25P02"  # in a transaction that has failed
+    assert not get_storage().is_transient(caught.value)

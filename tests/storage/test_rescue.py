@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from chokaq_django.job.failures import FailureReason
-from chokaq_django.models import BucketOutcome, JobArchive, JobDLQ, JobHot, LeaderLease, MetricBucket, PayloadVersion
-from chokaq_django.storage import ClaimedJob, JobEdit, OutcomeKind, Storage
+from chokaq_django.models import BucketOutcome, JobDLQ, JobHot, LeaderLease
+from chokaq_django.storage import ClaimedJob, OutcomeKind, Storage
 from chokaq_django.storage.contract import LiveRow, RescueAction
 
 from .invariants import assert_one_place
@@ -330,101 +328,3 @@ def test_a_retry_that_expires_keeps_its_last_error(jobs: Jobs, storage: Storage)
     jobs.shift(job.id, deadline_at=-1)
     assert storage.expire(10) == 1
     assert '"message":"no"' in row(job.id)["attempt_log"]
-
-
-# -- retention ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("table", "make", "model", "column"),
-    [("archive", "archived", JobArchive, "finished_at"), ("dlq", "dead", JobDLQ, "failed_at")],
-)
-def test_trim_deletes_old_rows_in_chunks(
-    jobs: Jobs, storage: Storage, table: str, make: str, model: Any, column: str
-) -> None:
-    old, young = getattr(jobs, make)(25), getattr(jobs, make)(5)
-    jobs.shift(old, model, **{column: -100})
-    jobs.shift(young, model, **{column: -50})
-    assert storage.trim(table, 101, 100) == 0
-    assert [storage.trim(table, 75, 10) for _ in range(4)] == [10, 10, 5, 0]
-    assert sorted(model.objects.values_list("pk", flat=True)) == sorted(young)
-    assert storage.trim(table, 0, 100) == 5
-
-
-def test_trim_takes_the_oldest_first(jobs: Jobs, storage: Storage) -> None:
-    given = jobs.archived(6)
-    for age, job_id in enumerate(given):
-        jobs.shift(job_id, JobArchive, finished_at=-100 - age)
-    assert storage.trim("archive", 50, 2) == 2
-    assert sorted(JobArchive.objects.values_list("pk", flat=True)) == sorted(given[:4])
-
-
-def test_trim_touches_its_table_alone(jobs: Jobs, storage: Storage) -> None:
-    archived, dead, hot = jobs.archived(2), jobs.dead(2), jobs.one()
-    jobs.shift(archived, JobArchive, finished_at=-100)
-    jobs.shift(dead, JobDLQ, failed_at=-100)
-    assert storage.trim("archive", 50, 100) == 2
-    assert (JobArchive.objects.count(), JobDLQ.objects.count(), row(hot)["place"]) == (0, 2, "hot")
-    assert storage.trim("dlq", 50, 100) == 2
-
-
-def test_trim_of_one_reason_and_of_all_but_some(jobs: Jobs, storage: Storage) -> None:
-    reasons = [FailureReason(number) for number in (11, 7, 1, 0)]
-    by_reason = {reason: jobs.dead(3, reason=reason) for reason in reasons}
-    jobs.shift([job_id for made in by_reason.values() for job_id in made], JobDLQ, failed_at=-100)
-
-    def left() -> set[int]:
-        return set(JobDLQ.objects.values_list("failure_reason", flat=True))
-
-    assert storage.trim("dlq", 50, 2, reason=int(FailureReason.EXPIRED)) == 2
-    assert storage.trim("dlq", 50, 100, reason=int(FailureReason.EXPIRED)) == 1
-    assert left() == {FailureReason.TIMEOUT, FailureReason.CANCELLED, FailureReason.MAX_RETRIES_EXCEEDED}
-    kept = [int(FailureReason.CANCELLED), int(FailureReason.EXPIRED)]
-    assert storage.trim("dlq", 50, 100, but_reasons=kept) == 6
-    assert left() == {FailureReason.CANCELLED}
-    assert storage.trim("dlq", 50, 100, reason=int(FailureReason.MAX_RETRIES_EXCEEDED)) == 0
-
-
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="one writer at a time: no row is locked by itself")
-def test_trimming_does_not_wait_for_earlier_payloads_of_others(jobs: Jobs, storage: Storage, other: Any) -> None:
-    *mine, held = jobs.dead(6)
-    assert storage.edit(dict.fromkeys([*mine, held]), "ada", JobEdit(payload="{}")).applied
-    jobs.shift(mine, JobDLQ, failed_at=-100)
-    if connection.vendor == "mysql":  # a plan by the statistics of a small table reads all of it
-        other._query("ANALYZE TABLE chokaq_payload_version")
-    with other._transaction():
-        other._execute("UPDATE chokaq_payload_version SET replaced_by = 'bob' WHERE job_id = %s", [held])
-        began = time.monotonic()
-        assert storage.trim("dlq", 50, 100) == 5
-        assert time.monotonic() - began < 5.0
-    assert set(PayloadVersion.objects.values_list("job_id", flat=True)) == {held}
-
-
-def test_trim_keeps_to_its_limit_over_all_reasons(jobs: Jobs, storage: Storage) -> None:
-    reasons = [FailureReason(number) for number in (0, 1, 7, 11)]
-    old = [job_id for reason in reasons for job_id in jobs.dead(2, reason=reason)]
-    jobs.shift(old, JobDLQ, failed_at=-100)
-    fresh = jobs.dead(1, reason=FailureReason.TIMEOUT)
-    assert [storage.trim("dlq", 50, 3, but_reasons=[1]) for _ in range(3)] == [3, 3, 0]
-    assert set(JobDLQ.objects.values_list("failure_reason", flat=True)) == {1, 7}
-    assert JobDLQ.objects.filter(pk__in=fresh).exists()
-
-
-def test_reason_zero_is_a_reason(jobs: Jobs, storage: Storage) -> None:
-    first = jobs.dead(1, reason=FailureReason.MAX_RETRIES_EXCEEDED)
-    second = jobs.dead(1, reason=FailureReason.TIMEOUT)
-    jobs.shift(first + second, JobDLQ, failed_at=-100)
-    assert storage.trim("dlq", 50, 100, reason=0) == 1
-    assert list(JobDLQ.objects.values_list("pk", flat=True)) == second
-
-
-def test_trim_buckets_deletes_whole_ticks_oldest_first(jobs: Jobs, storage: Storage) -> None:
-    now = jobs.now()
-    for series, age in enumerate((100, 100, 90, 0)):
-        MetricBucket.objects.create(
-            at=now - dt.timedelta(seconds=age), series=str(series), queue="q", type="t", outcome=0, shard="s"
-        )
-    assert storage.trim_buckets(110, 10) == 0
-    assert storage.trim_buckets(50, 1) == 2, "a tick is not cut in two"
-    assert storage.trim_buckets(50, 10) == 1
-    assert MetricBucket.objects.get().series == "3"

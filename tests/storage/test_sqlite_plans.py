@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from chokaq_django.models import JobArchive
 from chokaq_django.storage import ClaimRequest, Lease, OutcomeKind, Storage, open_storage
 
-from .support import WORKER, Jobs, committed, leases, new_job, outcome
+from .support import WORKER, Jobs, committed, leases, new_job, outcome, rule, trim
 
 pytestmark = [committed, pytest.mark.skipif(connection.vendor != "sqlite", reason="plans of SQLite")]
 
@@ -273,8 +274,19 @@ def test_a_transaction_has_a_few_statements_whatever_its_size(
         other.heartbeat(WORKER, leases(jobs))
         other.settle(WORKER, [outcome(job) for job in jobs])
     lengths = [len(transaction) for transaction in written(statements)]
-    # In order: enqueue (one row needs no BEGIN); find and lease; find and beat; find, archive, delete, count.
-    assert lengths == ([1] if count > 1 else []) + [2, 2, 4]
+    # In order: enqueue (one row needs no BEGIN); find and lease; find and beat; archive, delete, count.
+    assert lengths == ([1] if count > 1 else []) + [2, 2, 3]
+
+
+def test_successes_are_settled_without_a_look_unless_a_lease_is_gone(other: Storage, raw: sqlite3.Connection) -> None:
+    other.enqueue([new_job() for _ in range(3)])
+    jobs = other.claim(ClaimRequest(WORKER, ["mail"], 3)).jobs
+    outcomes = [outcome(job) for job in jobs]
+    outcomes[0].claim_number += 1
+    with traced(raw) as statements:
+        assert other.settle(WORKER, outcomes) == {job.id for job in jobs[1:]}
+    assert statements.count("BEGIN IMMEDIATE") == 2
+    assert statements.count("COMMIT") == 1
 
 
 def test_every_kind_of_outcome_at_once_is_still_one_transaction(other: Storage, raw: sqlite3.Connection) -> None:
@@ -284,7 +296,9 @@ def test_every_kind_of_outcome_at_once_is_still_one_transaction(other: Storage, 
     outcomes = [outcome(job, running[number % len(running)], delay=60.0) for number, job in enumerate(jobs)]
     with traced(raw) as statements:
         other.settle(WORKER, outcomes)
-    assert [len(transaction) for transaction in written(statements)] == [6]
+    (transaction,) = written(statements)
+    assert len(transaction) == 7
+    assert sum("chokaq_failure_group" in sql for sql in transaction) == 1
 
 
 def test_an_idle_poll_is_one_statement_and_no_transaction(raw: sqlite3.Connection, other: Storage, jobs: Jobs) -> None:
@@ -305,3 +319,29 @@ def test_the_writers_of_other_connections_do_not_stop_an_idle_poll(other: Storag
             assert other.expire(10) == 0
     finally:
         holder.close()
+
+
+@pytest.mark.parametrize("column", [None, "queue", "type", "failure_reason"])
+def test_retention_goes_along_the_index_of_its_rule(
+    other: Storage, raw: sqlite3.Connection, column: str | None
+) -> None:
+    value = {None: None, "queue": "mail", "type": "a.v1", "failure_reason": 11}[column]
+    one = rule("dlq", 60.0, column, value)
+    with traced(raw) as statements:
+        trim(other, one)
+    (read,) = [sql for sql in statements if "chokaq_job_dlq" in sql]
+    plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {read}")]
+    index = {None: "time", "failure_reason": "reason"}.get(column, column)
+    own = "" if column is None else f"{column}=? AND "
+    assert f"SEARCH chokaq_job_dlq USING INDEX chokaq_dlq_{index} ({own}failed_at>? AND failed_at<?)" in plan
+
+
+def test_a_second_pass_reads_nothing_of_what_stays(
+    other: Storage, jobs: Jobs, steps: Callable[[Callable[[], Any]], int]
+) -> None:
+    archived = jobs.archived(200)
+    jobs.shift(archived, JobArchive, finished_at=-7_200)
+    one = rule("archive", 60.0, type=["email.send.v1"])
+    first, second = steps(lambda: trim(other, one)), steps(lambda: trim(other, one))
+    assert first > 200 * 20
+    assert second < 1_000

@@ -21,6 +21,7 @@ from chokaq_django.storage import OutcomeKind, StorageError, get_storage
 from chokaq_django.storage.contract import NewJob, Storage
 from chokaq_django.storage.data_version import SQLiteWatcher
 from chokaq_django.storage.sqlite import SQLiteStorage
+from chokaq_django.worker.wakeup import SQLiteWaker
 from tests.helpers import ROOT, database_url, wait_until
 
 from .invariants import assert_one_place
@@ -322,6 +323,49 @@ def test_reads_rollbacks_and_idle_polls_are_not_seen(watcher: SQLiteWatcher, job
     other.pending_queues()
     assert other.settle(WORKER, []) == set()
     assert not watcher.changed()
+
+
+class SleepingClock:
+    """A clock that goes on only while somebody waits at its event, which nobody sets."""
+
+    now = 1_000.0
+
+    def wait(self, timeout: float) -> bool:
+        self.now += timeout
+        return False
+
+    def clear(self) -> None:
+        pass
+
+
+def test_commits_that_bring_no_job_do_not_make_a_worker_look_more_often(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker writes its own row every few seconds."""
+    waker = SQLiteWaker("default")
+    waker.wait(0.01)
+    clock = SleepingClock()
+    monkeypatch.setattr(waker, "_clock", lambda: clock.now)
+    monkeypatch.setattr(waker, "_event", clock)
+    looks = 0
+    seen = waker._watcher.changed
+
+    def changed() -> bool:
+        nonlocal looks
+        looks += 1
+        return seen()
+
+    monkeypatch.setattr(waker._watcher, "changed", changed)
+    jobs.one()
+    waker.wait(10.0)
+    assert looks == 1, "the commit is seen at once"
+    waker.wait(1.0)
+    assert looks - 1 in (4, 5), "four a second, and not two hundred"
+    waker.busy()
+    looks = 0
+    waker.wait(1.0)
+    assert 200 <= looks <= 201, "two hundred after a job"
+    waker.close()
 
 
 def test_an_open_transaction_is_seen_when_it_commits(watcher: SQLiteWatcher, jobs: Jobs) -> None:

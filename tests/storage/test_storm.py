@@ -65,9 +65,10 @@ class Actor:
             self.worker, QUEUES, self.random.randint(1, 8), start=self.random.random() < 0.5, capped={"capped": CAP}
         )
         for job in self.storage.claim(request).jobs:
-            assert job.status == (PROCESSING if request.start else FETCHED)
-            (self.running if request.start else self.fetched).append(job)
-            self.account.executions[job.id] += request.start
+            started = request.start and not job.crash_count
+            assert job.status == (PROCESSING if started else FETCHED)
+            (self.running if started else self.fetched).append(job)
+            self.account.executions[job.id] += started
 
     def start(self) -> None:
         reply = self.storage.start(self.worker, leases(self.fetched))
@@ -136,8 +137,12 @@ def test_eight_connections_do_everything_at_once(storage: Storage, counts) -> No
                 over.append(live)
         return actor.account
 
-    with Sampler(interval=0.02) as sampler:
-        accounts = together(8, act, deadline=120)
+    accounts: list[Account] = []
+    with (
+        Sampler(interval=0.02) as sampler,
+        sampler.accepting(8 * STEPS * 10, lambda: sum(len(account.created) for account in accounts)),
+    ):
+        accounts += together(8, act, deadline=120)
     sampler.check()
 
     created = [job_id for account in accounts for job_id in account.created]

@@ -14,7 +14,7 @@ from chokaq_django.models import JobHot, Queue
 from chokaq_django.storage import Enqueued, Lease, OutcomeKind, Storage, get_storage, open_storage
 
 from .invariants import assert_one_place
-from .support import NOBODY, WORKER, Jobs, committed, ids, new_job, row, undone
+from .support import NOBODY, WORKER, Jobs, committed, ids, new_job, row, rule, trim, undone
 
 pytestmark = committed
 
@@ -234,7 +234,7 @@ def test_nothing_is_left_open(jobs: Jobs, storage: Storage) -> None:
     storage.heartbeat(WORKER, [job.lease, Lease(NOBODY, 1)])
     jobs.settle(job)
     storage.expire(10)
-    storage.trim("archive", 100, 10)
+    trim(storage, rule("archive", 100))
     storage.lead("x", WORKER, 5)
     assert connection.get_autocommit()
     assert not connection.in_atomic_block

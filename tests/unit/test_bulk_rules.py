@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ def operation(**columns: Any) -> Operation:
     """A running operation of 1,000 jobs, none of them done."""
     named: dict[str, Any] = dict.fromkeys(Operation.__slots__)
     counts = ("done", "applied", "requested", "refused", "succeeded", "died", "gone")
-    named |= dict.fromkeys(counts, 0) | {"state": BulkState.RUNNING.value, "total": 1_000, "recent": "[]"}
+    named |= dict.fromkeys(counts, 0) | {"state": BulkState.RUNNING.value, "total": 1_000}
+    named |= {"recent": "[]", "history": "[]", "started_at": START}
     named |= {"canary_share": 0.1, "canary_timeout": 60.0, "canary_decision": "", "stop_sample": 20, "stop_window": 200}
     return Operation(**{**named, "paid_at": START, "message": "", "held": False, **columns})
 
@@ -89,7 +91,7 @@ def test_canary(succeeded: int, died: int, gone: int, seconds: float, decision: 
     op.done = op.applied = 10
     rules.judge(op, START)
     assert (op.canary_decision, rules.budget(op, START, 500)[0]) == ("waiting", 0)
-    rules.ended(op, succeeded, died, gone)
+    rules.ended(op, START, succeeded, died, gone)
     rules.judge(op, later(seconds))
     assert (op.canary_decision, op.state) == (decision, state)
     assert bool(op.message) == (state is BulkState.STOPPED) == (op.ended_at is not None)
@@ -108,7 +110,7 @@ def test_jobs_that_were_refused_are_no_canaries() -> None:
 )
 def test_auto_stop(died: int, of: int, stops: bool) -> None:
     op = operation(stop_share=0.2)
-    rules.ended(op, of - died, died, 0)
+    rules.ended(op, START, of - died, died, 0)
     rules.judge(op, START)
     assert (op.state == BulkState.STOPPED) is stops
     assert (f"{died} of the last {of}" in op.message) is stops
@@ -117,11 +119,25 @@ def test_auto_stop(died: int, of: int, stops: bool) -> None:
 def test_auto_stop_looks_at_the_last_jobs_and_not_at_a_long_good_past() -> None:
     op = operation(stop_share=0.2, stop_window=100)
     for _ in range(100):
-        rules.ended(op, 10, 0, 0)
+        rules.ended(op, START, 10, 0, 0)
     rules.judge(op, START)
     assert op.state == BulkState.RUNNING
     for _ in range(4):
-        rules.ended(op, 0, 10, 0)
+        rules.ended(op, START, 0, 10, 0)
         rules.judge(op, START)
     assert op.state == BulkState.STOPPED
     assert sum(each[0] for each in json.loads(op.recent)) <= 100
+
+
+def test_what_became_of_the_jobs_is_remembered_at_a_bounded_number_of_instants() -> None:
+    op = operation(stop_share=0.2)
+    for second in range(20_000):
+        rules.ended(op, later(second), 1, int(second % 10 == 0), 0)
+        points = json.loads(op.history)
+        assert len(points) <= rules.MOST_POINTS
+        assert points[-1] == [second, op.succeeded + op.died, op.died], "the last one is what is known now"
+    times = [at for at, _, _ in points]
+    assert times == sorted(set(times))
+    assert len(times) > rules.MOST_POINTS // 3
+    gaps = [b - a for a, b in pairwise(times[:-1])]
+    assert max(gaps) < 20_000 / 10, "no long stretch is forgotten"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from chokaq_django import channel_wake
-from chokaq_django.channel_wake import MESSAGE, NAMED, Sender, group_of
-from chokaq_django.worker import channel_waker
+from chokaq_django import channel_listener, channel_wake
+from chokaq_django.channel_listener import ChannelListener
+from chokaq_django.channel_wake import DECK, GAPS, MESSAGE, NAMED, Sender, group_of, reaches_processes, tell_deck
 from chokaq_django.worker.channel_waker import ChannelWaker
 
 from ..helpers import wait_until
@@ -65,7 +65,7 @@ class Layer:
 def layer(monkeypatch: pytest.MonkeyPatch) -> Layer:
     layer = Layer()
     monkeypatch.setattr(channel_wake, "channel_layer", lambda: layer)
-    monkeypatch.setattr(channel_waker, "channel_layer", lambda: layer)
+    monkeypatch.setattr(channel_listener, "channel_layer", lambda: layer)
     return layer
 
 
@@ -141,7 +141,7 @@ def test_a_child_process_sends_by_a_thread_of_its_own(layer: Layer) -> None:
         layer.sent.clear()
         channel_wake.tell("default", ["child"])
         try:
-            wait_until(lambda: layer.sent, 5)
+            wait_until(lambda: layer.sent)
             os.write(write, b"sent")
         finally:
             os._exit(0)
@@ -149,6 +149,41 @@ def test_a_child_process_sends_by_a_thread_of_its_own(layer: Layer) -> None:
     with os.fdopen(read, "rb") as answer:
         assert answer.read() == b"sent"
     os.waitpid(child, 0)
+
+
+def layers(backend: str) -> dict[str, Any]:
+    return {"default": {"BACKEND": backend}}
+
+
+@pytest.mark.parametrize(
+    "layers_setting", [{}, layers("channels.layers.InMemoryChannelLayer"), {"other": {"BACKEND": "some.RedisLayer"}}]
+)
+def test_the_deck_is_not_told_where_no_layer_reaches_it(
+    layer: Layer, settings: Any, layers_setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = Sender(DECK)
+    monkeypatch.setattr(channel_wake, "_deck_sender", sender)
+    settings.CHANNEL_LAYERS = layers_setting
+    assert not reaches_processes()
+    tell_deck("default")
+    assert not sender._pending
+    assert sender._thread is None, "no cost"
+
+
+def test_the_deck_is_told_once_of_what_happens_at_once(
+    layer: Layer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_wake, "_deck_sender", Sender(DECK))
+    settings.CHANNEL_LAYERS = layers("some.RedisLayer")
+    layer.gate.clear()
+    tell_deck("default")
+    wait_until(lambda: not channel_wake._deck_sender._pending)
+    for _ in range(50):
+        tell_deck("default")
+    layer.gate.set()
+    assert sent(layer, 2) == [(group_of("default", DECK), {"type": DECK, "queues": []})] * 2
+    assert group_of("default", DECK) != group_of("default")
+    assert GAPS[DECK] >= 0.05, "a worker that settles all the time sends no more than twenty in a second"
 
 
 # -- listening ---------------------------------------------------------------------------------------------------------
@@ -167,7 +202,7 @@ def listen(layer: Layer) -> Iterator[Callable[[], ChannelWaker]]:
     layer.error = None
     for waker in wakers:
         waker.close()
-        assert not waker._thread.is_alive()
+        assert not waker._listener.thread.is_alive()
 
 
 def test_only_queues_of_interest_wake(layer: Layer, listen: Callable[[], ChannelWaker]) -> None:
@@ -186,13 +221,13 @@ def test_only_queues_of_interest_wake(layer: Layer, listen: Callable[[], Channel
 def test_it_polls_while_the_layer_is_down_and_listens_again(
     layer: Layer, listen: Callable[[], ChannelWaker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ChannelWaker, "RETRY", 0.05)
+    monkeypatch.setattr(ChannelListener, "RETRY", 0.05)
     waker = listen()
     waker.wait(10)
     layer.error = OSError("gone")
-    wait_until(lambda: not waker._listening)
+    wait_until(lambda: not waker._listener.listening)
     layer.error = None
-    wait_until(lambda: waker._listening)
+    wait_until(lambda: waker._listener.listening)
     waker.wait(10)
     layer.deliver("mail")
     assert waker.wait(10) == ["mail"]

@@ -54,6 +54,20 @@ def test_the_suite_itself_is_clean() -> None:
         assert found(check) == []
 
 
+@pytest.mark.parametrize("name", ["CHOCKAQ", "CHOKAK", "CHOKAQ_WORKER", "CHOKAQ_RETRY_MAX_ATTEMPTS"])
+def test_a_setting_that_is_called_almost_like_ours_is_told(settings: Any, name: str) -> None:
+    setattr(settings, name, {})
+    message = only(checks.check_name)
+    assert (message.id, message.level) == ("chokaq.W012", django_checks.WARNING)
+    assert name in message.msg
+
+
+@pytest.mark.parametrize("name", ["CHOKAQ", "CHOKAQ_LOG_FILE", "CACHES"])
+def test_settings_of_others_are_not_told(settings: Any, name: str) -> None:
+    setattr(settings, name, {})
+    assert found(checks.check_name) == []
+
+
 def test_checks_are_registered() -> None:
     registered = django_checks.registry.registry.get_checks()
     assert {checks.check_options, checks.check_types, checks.check_commands} <= set(registered)
@@ -175,7 +189,9 @@ def test_right_isolation(database: Any, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", [":memory:", "file::memory:?cache=shared", "file:x?mode=memory"])
 def test_sqlite_in_memory(database: Any, name: str) -> None:
     database(ENGINE="django.db.backends.sqlite3", NAME=name)
-    assert only(checks.check_database).id == "chokaq.W001"
+    found = only(checks.check_database)
+    assert found.id == "chokaq.W001"
+    assert '"TEST": {"NAME": ' in str(found.hint)
 
 
 @pytest.mark.parametrize("name", ["", None, "/nowhere/at/all/db.sqlite3"])
@@ -213,6 +229,18 @@ def test_listen_database(database: Any, settings: Any) -> None:
     assert found(checks.check_listen_database) == []
 
 
+def test_read_database(database: Any, settings: Any) -> None:
+    assert found(checks.check_read_database) == []
+    settings.CHOKAQ = {"DECK": {"READ_DATABASE": "replika"}}
+    message = only(checks.check_read_database)
+    assert (message.id, "CHOKAQ['DECK']['READ_DATABASE']" in message.msg) == ("chokaq.E017", True)
+    database(ENGINE="django.db.backends.oracle", NAME="x")
+    settings.CHOKAQ = {"DECK": {"READ_DATABASE": "jobs"}}
+    assert "on another engine" in only(checks.check_read_database).msg
+    settings.CHOKAQ = {"DATABASE": "jobs", "DECK": {"READ_DATABASE": "jobs"}}
+    assert found(checks.check_read_database) == []
+
+
 def test_channels_before_us(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project, "get_commands", lambda: {"runworker": "channels"})
     message = only(checks.check_commands)
@@ -240,3 +268,13 @@ def test_types_that_cannot_be_stored() -> None:
     (message,) = [message for message in found(checks.check_types) if message not in before]
     assert message.id == "chokaq.E007"
     assert "Unstorable.what: values of complex" in message.msg
+
+
+def test_without_an_asgi_application_the_deck_polls(settings: Any) -> None:
+    assert found(checks.check_socket) == []
+    settings.ASGI_APPLICATION = None
+    message = only(checks.check_socket)
+    assert (message.id, message.level) == ("chokaq.I001", django_checks.INFO)
+    assert "deck_websocket" in str(message.hint)
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django.contrib.admin"]
+    assert found(checks.check_socket) == [], "who has no admin has no Deck"

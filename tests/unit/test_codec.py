@@ -419,7 +419,8 @@ ORDER = '{"items":[{"price":"1"},{"price":"2"},{"price":"3"},%s]}'
         (Order, ORDER % '{"price":true}', "$.items[3].price", "got `bool`"),
         (Order, ORDER % '{"price":"abc"}', "$.items[3].price", "decimal"),
         (Order, ORDER % '{"price":"1","pirce":2}', "$.items[3].pirce", "did you mean 'price'"),
-        (Order, ORDER % "{}", "$.items[3]", "missing required field `price`"),
+        (Order, ORDER % "{}", "$.items[3].price", "the required field is missing"),
+        (Order, '{"items":[],"by_name":{"b c":{}}}', '$.by_name["b c"].price', "the required field is missing"),
         (Order, '{"items":[],"by_name":{"a":{"price":"1"},"b c":{"price":[]}}}', '$.by_name["b c"].price', "array"),
         (Order, '{"items":[],"by_name":{"a":{"price":"1","x":1}}}', '$.by_name["a"].x', "no such field"),
         (Order, '{"items":[],"numbers":{"1":"x","y":"z"}}', '$.numbers["y"]', "key: "),
@@ -431,7 +432,7 @@ ORDER = '{"items":[{"price":"1"},{"price":"2"},{"price":"3"},%s]}'
         (Flat, '{"to":"x","share":null}', "$.share", "Expected `float`, got `null`"),
         (Flat, '{"to":"x","To":"y"}', "$.To", "did you mean 'to'"),
         (Flat, '{"to":"x","a b":"y"}', '$["a b"]', "no such field"),
-        (Flat, "{}", "$", "missing required field `to`"),
+        (Flat, "{}", "$.to", "the required field is missing"),
         (Flat, "[]", "$", "Expected `object`, got `array`"),
         (Flat, "null", "$", "Expected `object`, got `null`"),
         (Flat, "", "$", "not valid JSON"),
@@ -667,3 +668,18 @@ def test_a_migration_that_returns_no_json() -> None:
 
     with pytest.raises(SchemaVersionError, match="not JSON"):
         decode(job_type(Mail, schema_version=2), "{}", 1)
+
+
+def test_a_number_beyond_every_float_is_one_for_a_decimal() -> None:
+    """And where a field is unknown beside it, that is what is said, not an error of its own."""
+
+    @dataclass
+    class Price:
+        amount: Decimal
+
+    kind = job_type(Price)
+    assert decode(kind, '{"amount":1e400}', 1) == Price(Decimal("1e400"))
+    with pytest.raises(PayloadError, match=r"\$\.tax: .* has no such field"):
+        decode(kind, '{"amount":1,"tax":1e400}', 1)
+    assert kind.codec is not None
+    assert [each.path for each in kind.codec.problems('{"amount":1e400,"tax":1e400}')] == ["$.tax"]

@@ -51,6 +51,8 @@ def test_defaults(raw: object) -> None:
     )
     assert (options.retention.archive, options.retention.dlq) == (30 * DAY, None)
     assert options.retention.dlq_by_reason == {FailureReason.EXPIRED: 7 * DAY}
+    assert dataclasses.astuple(options.deck)[:6] == (5.0, 10.0, 0.5, 1000, 25, None)
+    assert "*password*" in options.deck.mask_fields
     assert not options.strict_queue_order
 
 
@@ -62,6 +64,7 @@ def test_the_nexjob_preset() -> None:
     assert (options.worker.poll_interval, options.execution.heartbeat_max) == (15.0, 30.0)
     assert (options.recovery.worker_timeout, options.recovery.zombie_timeout) == (90.0, 300.0)
     assert (options.retention.archive, options.retention.dlq) == (7 * DAY, 30 * DAY)
+    assert (options.deck.lag_warning, options.deck.lag_critical) == (30.0, 60.0)
     assert options.strict_queue_order
     assert parsed({"PRESET": "nexjob", "RETRY": {"MAX_ATTEMPTS": 2}}).retry.max_attempts == 2
 
@@ -79,6 +82,8 @@ def test_what_is_set_wins() -> None:
             "RETENTION": {
                 "ARCHIVE": None,
                 "TRASH": 2 * DAY,
+                "ARCHIVE_BY_TYPE": {"shop.audit.v1": None},
+                "DLQ_BY_QUEUE": {"mail": timedelta(days=1)},
                 "DLQ_BY_REASON": {"Poison": 5, FailureReason.EXPIRED: None},
             },
             "QUEUES": {
@@ -97,6 +102,8 @@ def test_what_is_set_wins() -> None:
     assert options.circuit.break_ == 60.0
     assert (parsed({}).retention.trash, options.retention.trash) == (7 * DAY, 2 * DAY)
     assert options.retention.dlq_by_reason == {FailureReason.EXPIRED: None, FailureReason.POISON: 5.0}
+    assert (options.retention.dlq_by_queue, options.retention.dlq_by_type) == ({"mail": DAY}, {})
+    assert (options.retention.archive_by_type, options.retention.archive_by_queue) == ({"shop.audit.v1": None}, {})
     assert options.queues["reports"] == QueueOptions(2, HOUR, HOUR, None)
     assert options.queues["night"].window == Window(time(22), time(6, 30), "Europe/Berlin")
     assert options.queues["plain"] == QueueOptions()
@@ -116,7 +123,7 @@ def test_what_is_set_wins() -> None:
         ({"WORKER": {"CONCURENCY": 1}}, "['WORKER']['CONCURENCY'] is not an option (did you mean 'CONCURRENCY'?)"),
         ({"WORKER": {"XYZ": 1}}, "['WORKER']['XYZ'] is not an option (valid are ASYNC_CONCURRENCY, CANCEL_GRACE"),
         ({5: 1}, "CHOKAQ['5'] is not an option"),
-        ({"DECK": {}}, "CHOKAQ['DECK'] is not an option"),
+        ({"DECKS": {}}, "CHOKAQ['DECKS'] is not an option (did you mean 'DECK'?)"),
         ({"WORKER": {"EMBEDDED": True}}, "['EMBEDDED'] is not an option"),
         ({"WORKER": 5}, "CHOKAQ['WORKER'] must be a dict, got 5"),
         ({"DATABASE": 5}, "CHOKAQ['DATABASE'] must be the name of a database"),
@@ -150,6 +157,11 @@ def test_what_is_set_wins() -> None:
         ({"RETENTION": {"DLQ_BY_REASON": []}}, "must be a dict of failure reason"),
         ({"RETENTION": {"DLQ_BY_REASON": {"Expird": 5}}}, "unknown failure reason 'Expird' (did you mean 'Expired'?)"),
         ({"RETENTION": {"DLQ_BY_REASON": {"Expired": "x"}}}, "['Expired'] must be a timedelta"),
+        ({"RETENTION": {"DLQ_BY_QUEUE": ["mail"]}}, "must be a dict of queue name to duration"),
+        ({"RETENTION": {"DLQ_BY_QUEUE": {"a b": 5}}}, "has 'a b', which is no queue name (it must be letters"),
+        ({"RETENTION": {"ARCHIVE_BY_QUEUE": {" a": 5}}}, "it must not begin or end with blanks"),
+        ({"RETENTION": {"ARCHIVE_BY_TYPE": {5: 5}}}, "has 5, which is no type key (it must be a string"),
+        ({"RETENTION": {"DLQ_BY_TYPE": {"a.v1": 0}}}, "['a.v1'] must be more than 0"),
         ({"QUEUES": []}, "CHOKAQ['QUEUES'] must be a dict"),
         ({"QUEUES": {"a b": {}}}, "CHOKAQ['QUEUES']['a b'] is not a queue name: it must be letters"),
         ({"QUEUES": {" a": {}}}, "must not begin or end with blanks"),
@@ -157,19 +169,24 @@ def test_what_is_set_wins() -> None:
         ({"QUEUES": {"a": 5}}, "CHOKAQ['QUEUES']['a'] must be a dict"),
         ({"QUEUES": {"a": {"MAX_WORKER": 5}}}, "did you mean 'MAX_WORKERS'"),
         ({"QUEUES": {"a": {"MAX_WORKERS": 0}}}, "must be at least 1"),
-        ({"QUEUES": {"a": {"WINDOW": "22-6"}}}, "must be text such as '22:00-06:00 Europe/Berlin'"),
-        ({"QUEUES": {"a": {"WINDOW": "22:00-06:00"}}}, "must be text such as"),
+        ({"QUEUES": {"a": {"WINDOW": "22-6"}}}, "must be two times and a zone, such as '22:00-06:00 Europe/Berlin'"),
+        ({"QUEUES": {"a": {"WINDOW": "22:00-06:00"}}}, "must be two times and a zone, such as"),
         ({"QUEUES": {"a": {"WINDOW": "22:00-24:00 UTC"}}}, "times from 00:00 to 23:59"),
         ({"QUEUES": {"a": {"WINDOW": "22:00-22:00 UTC"}}}, "must not start and end at the same time"),
         ({"QUEUES": {"a": {"WINDOW": "22:00-06:00 Europe/Berln"}}}, "must name a time zone"),
         ({"QUEUES": {"a": {"WINDOW": "22:00-06:00 ../etc"}}}, "must name a time zone"),
-        ({"QUEUES": {"a": {"WINDOW": 5}}}, "must be text such as"),
+        ({"QUEUES": {"a": {"WINDOW": 5}}}, "must be two times and a zone, such as"),
         # contradictions
         ({"EXECUTION": {"HEARTBEAT_MIN": 13}}, "(13 s) must not be above EXECUTION.HEARTBEAT_MAX (12 s)"),
         ({"EXECUTION": {"HEARTBEAT_MAX": 15}}, "(15 s) must be less than half of RECOVERY.WORKER_TIMEOUT (30 s)"),
         ({"RECOVERY": {"WORKER_TIMEOUT": 24}}, "(12 s) must be less than half of RECOVERY.WORKER_TIMEOUT (24 s)"),
         ({"RECOVERY": {"ZOMBIE_TIMEOUT": 12}}, "(12 s) must be above EXECUTION.HEARTBEAT_MAX (12 s)"),
         ({"QUEUES": {"a": {"ZOMBIE_TIMEOUT": 5}}}, "['QUEUES']['a']['ZOMBIE_TIMEOUT'] (5 s) must be above"),
+        ({"HEALTH": {"LAG_DEGRADED": 10}}, "(10 s) must be below HEALTH.LAG_UNHEALTHY (10 s)"),
+        ({"DECK": {"LAG_WARNING": 12}}, "(12 s) must be below DECK.LAG_CRITICAL (10 s)"),
+        ({"DECK": {"LAG_CRITICAL": 5}}, "(5 s) must be below DECK.LAG_CRITICAL (5 s)"),
+        ({"DECK": {"MASK_FIELDS": "password"}}, "must be a list of name patterns such as '*password*'"),
+        ({"DECK": {"MASK_FIELDS": ["a", ""]}}, "must be a list of name patterns"),
         ({"RETRY": {"BASE_DELAY": 20, "MAX_DELAY": 10}}, "(10 s) must not be below RETRY.BASE_DELAY (20 s)"),
         (
             {"WORKER": {"POLL_INTERVAL": 5, "IDLE_POLL_INTERVAL": 2}},

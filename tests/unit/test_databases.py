@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from example_project import databases
 from example_project.databases import database_from_url
@@ -86,3 +87,9 @@ def test_another_process_connects_in_the_same_way(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(helpers, "connections", {"default": Connection})
     assert database_from_url(database_url()) == config
+
+
+@pytest.mark.parametrize("url", ["", "demo.sqlite3", "postgress://shop@db/shop"])
+def test_what_is_no_address_of_a_database_is_said(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="must begin with one of sqlite, postgres, mysql or mssql"):
+        database_from_url(url)

@@ -146,6 +146,18 @@ def test_async_handlers_can_be_neither_atomic_nor_interrupted(options: dict[str,
     assert registry.get("late") is None
 
 
+def test_a_run_without_the_context_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"'test\.forgetful': run\(self\).* write `def run\(self, ctx\)`"):
+
+        class ForgetfulJob(Job, type="test.forgetful"):
+            def run(self) -> None: ...
+
+    class LaxJob(Job, type="test.lax"):
+        def run(self, *args: Any, more: int = 0) -> None: ...
+
+    assert registry.for_class(LaxJob).handler is LaxJob.run
+
+
 def test_a_field_may_not_be_called_run() -> None:
     with pytest.raises(TypeError, match="a field may not be called 'run'"):
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -79,6 +80,12 @@ def test_wrong_keys() -> None:
 )
 def test_tags(value: Any, tags: list[str]) -> None:
     assert json.loads(clean_tags(value)) == tags
+
+
+def test_blanks_and_repeats_are_no_tags() -> None:
+    assert clean_tags(["a", " "] * 60) == '["a"]'
+    with pytest.raises(EnvelopeError, match=r"^tags must be at most 50, got more"):
+        clean_tags(itertools.repeat("a"))
 
 
 def test_tags_are_stored_compactly() -> None:

@@ -23,6 +23,10 @@ TEXTS = {
     "LISTEN_DATABASE": "direct",
     "CANCEL_ON_HEARTBEAT_FAILURE": "true",
     "CRASH_POLICY": "retry",
+    "ARCHIVE_BY_QUEUE": '{"mail": 60}',
+    "ARCHIVE_BY_TYPE": '{"email.send.v1": 60}',
+    "DLQ_BY_QUEUE": '{"mail": null}',
+    "DLQ_BY_TYPE": '{"email.send.v1": 60}',
     "DLQ_BY_REASON": '{"Cancelled": 60}',
     # numbers that must fit each other
     "HEARTBEAT_MIN": "2",
@@ -30,6 +34,9 @@ TEXTS = {
     "WORKER_TIMEOUT": "17",
     "MAX_DELAY": "9000",
     "LAG_UNHEALTHY": "40",
+    "LAG_CRITICAL": "40",
+    "READ_DATABASE": "replica",
+    "MASK_FIELDS": "*pin*,*iban*",
 }
 
 

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chokaq_django.job.definition import JobType
+from chokaq_django.job.error_info import DETAILS_LIMIT, ErrorInfo, describe
 from chokaq_django.job.failures import (
-    DETAILS_LIMIT,
     CancelReason,
-    ErrorInfo,
     FailureReason,
     FatalJobError,
     JobCancelled,
@@ -25,12 +24,11 @@ from chokaq_django.job.failures import (
     SchemaVersionError,
     Snooze,
     ThrottledError,
-    describe,
-    fingerprint,
     is_fatal,
     retry_after,
-    safe_text,
 )
+from chokaq_django.job.fingerprint import fingerprint
+from chokaq_django.job.text import safe_text
 
 
 def test_reasons_have_their_stored_numbers() -> None:

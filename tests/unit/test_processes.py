@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import queue
 import select
 import signal
 import subprocess
@@ -12,16 +13,18 @@ from pathlib import Path
 
 import psutil
 
+from example_project.processes import Program, _Run
+
 from ..helpers import ROOT, wait_until
 
 # Two programs: one that has a child of its own, one that ends at once and is started again.
 STEADY = """
-import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+import os, signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+print("steady is up")
 with open(sys.argv[1] + "/pids", "a") as file:
     file.write(f"{os.getpid()} {child.pid} ")
-print("steady is up")
-time.sleep(600)
+signal.pause()
 """
 SCRIPT = f"""
 import sys
@@ -45,7 +48,10 @@ def pids(folder: Path) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def read(terminal: int) -> bytes:
@@ -69,6 +75,22 @@ def test_nothing_outlives_a_killed_demo(tmp_path: Path) -> None:
     demo.kill()
     demo.wait()
     wait_until(lambda: not any(alive(pid) for pid in pids(tmp_path)), what="its programs are gone")
+
+
+def test_the_guard_knows_of_a_program_before_it_does_anything() -> None:
+    """Else a demo that is killed at that moment leaves it behind."""
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end) as told, os.fdopen(write_end, "w") as guard:
+        program = Program("early", [sys.executable, "-c", "import signal; print('here'); signal.pause()"])
+        said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        run = _Run(program, lambda name, line: said.put(line), guard)
+        try:
+            assert said.get(timeout=30) == "here"
+            assert told.readline() == f"+{run.process.pid}\n"
+            guard.close()
+            assert told.read() == "", "the program holds the pipe: its guard would never see our end"
+        finally:
+            run.clear()
 
 
 def test_a_dead_program_is_started_again(tmp_path: Path) -> None:
@@ -105,6 +127,7 @@ def test_ctrl_c_in_a_terminal_lets_make_end_with_0(tmp_path: Path) -> None:
     try:
         while b"steady is up" not in shown:
             shown += read(terminal)
+        wait_until(lambda: len(pids(tmp_path)) == 2, what="the program is up")
         os.write(terminal, b"\x03")
         while True:
             shown += read(terminal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import chokaq_django
+from chokaq_django import control
+from tests.helpers import ROOT
 
 
 def test_every_public_name_loads() -> None:
@@ -38,3 +41,13 @@ def test_importing_needs_no_django() -> None:
         "assert 'django.db.models' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(chokaq_django.__file__).parents[1])
+
+
+def test_the_reference_of_control_has_its_public_names_and_no_other() -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / "docs/reference/control.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    called = {name for row in rows for name in re.findall(r"`(\w+)\(", row)}
+    named = set(re.findall(r"`(\w+)[`(]", text))
+    assert set(control.__all__) - named == set()
+    assert called - set(control.__all__) == set()
+    assert all(hasattr(control, name) for name in control.__all__)

@@ -43,6 +43,9 @@ async def send_later(job: Mail, ctx: JobContext) -> None: ...
 def take(type: str, payload: str, ctx: JobContext) -> None: ...  # noqa: A002
 
 
+def take_again(type: str, payload: str, ctx: JobContext) -> None: ...  # noqa: A002
+
+
 def test_register_handle_and_find(registry: Registry) -> None:
     kind = registry.register(Mail, type="mail.v2", queue="mail", aliases=["mail.v1"])
     assert (kind.key, kind.cls, kind.handler, kind.queue) == ("mail.v2", Mail, None, "mail")
@@ -179,7 +182,7 @@ def test_raw_handlers_refused(registry: Registry) -> None:
     registry.raw_handler("a.*")(take)
     registry.raw_handler("a.*")(take)
     with pytest.raises(ValueError, match="already has the handler"):
-        registry.raw_handler("a.*")(send)
+        registry.raw_handler("a.*")(take_again)
     with pytest.raises(TypeError, match="option 'aliases' needs a job class"):
         registry.raw_handler("b.*", aliases=["x"])
     with pytest.raises(TypeError, match="unknown job option"):
@@ -208,3 +211,26 @@ def test_autodiscover_imports_handlers_only_for_workers(tmp_path: Path, monkeypa
         assert "discovered_app.handlers" not in sys.modules
         autodiscover(handlers=True)
         assert "discovered_app.handlers" in sys.modules
+
+
+def test_handlers_that_cannot_be_called_are_refused(registry: Registry) -> None:
+    registry.register(Mail, type="mail.v1")
+
+    def forgetful(job: Mail) -> None: ...
+
+    with pytest.raises(TypeError, match=r"write `def forgetful\(job, ctx\)`"):
+        registry.handles(Mail)(forgetful)
+    with pytest.raises(TypeError, match=r"write `def send\(type, payload_text, ctx\)`"):
+        registry.raw_handler("legacy.*")(send)
+    assert registry.for_class(Mail).handler is None
+
+
+def test_what_cannot_run_here_is_told_apart(registry: Registry) -> None:
+    registry.register(Mail, type="mail.v1")
+    wrong, todo = registry.why_not_runnable("mail.v1")
+    assert "Mail) has no handler here" in wrong
+    assert "@handles(Mail)" in todo
+    wrong, todo = registry.why_not_runnable("mail.v2")
+    assert wrong == "No job type 'mail.v2' is registered here; did you mean 'mail.v1'?"
+    assert "INSTALLED_APPS" in todo
+    assert "aliases" in todo

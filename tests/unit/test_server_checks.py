@@ -54,7 +54,7 @@ def another(db: None) -> Iterator[Any]:
 
 @pytest.mark.django_db
 def test_the_suites_own_server_is_clean() -> None:
-    allowed = {"chokaq.W007"} if connection.vendor == "microsoft" else set()  # row versioning is off by default there
+    allowed = {"chokaq.W007"} if connection.vendor == "microsoft" else set()  # said of who only speaks like it
     assert set(ids(checks.server_findings("default", get_options()))) <= allowed
 
 
@@ -185,7 +185,7 @@ def test_mysql_session(another: Any) -> None:
 
 
 @needs_mysql
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("transactional_db")
 @pytest.mark.parametrize("charset", ["latin1", "utf8mb3"])
 def test_mysql_database_of_another_character_set(database_in: Any, charset: str) -> None:
     wrapper = database_in(charset)
@@ -197,7 +197,7 @@ def test_mysql_database_of_another_character_set(database_in: Any, charset: str)
 
 
 @needs_mysql
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("transactional_db")
 def test_mysql_tables_of_another_character_set(database_in: Any) -> None:
     from chokaq_django.models import AuditEntry, JobHot
 
@@ -227,7 +227,7 @@ def test_mysql_tables_of_another_character_set(database_in: Any) -> None:
 
 
 @needs_mysql
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("transactional_db")
 def test_mysql_tables_of_another_engine(database_in: Any) -> None:
     wrapper = database_in("utf8mb4")
     with wrapper.cursor() as cursor:
@@ -242,7 +242,7 @@ def test_mysql_tables_of_another_engine(database_in: Any) -> None:
 
 @needs_mysql
 @pytest.mark.skipif(not PrivateMariaDB.installed(), reason="no programs of MariaDB for a server of its own")
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("transactional_db")
 def test_mysql_server_with_everything_wrong(another: Any) -> None:
     wrong = (
         "skip-innodb", "default-storage-engine=Aria", "sql-mode=", "max-allowed-packet=1M", "log-bin=changes",

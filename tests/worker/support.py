@@ -14,13 +14,13 @@ from chokaq_django.control import JobView, Location
 from chokaq_django.job.ids import new_id
 from chokaq_django.models import JobHot, JobStatus
 from chokaq_django.storage import NewJob, get_storage
-from chokaq_django.worker.process import WorkerPlan
+from chokaq_django.worker.plan import WorkerPlan
 from chokaq_django.worker.process import WorkerProcess as Worker
 
 from .. import jobs  # noqa: F401 - what workers of this process know
 from ..helpers import wait_until
 
-committed = pytest.mark.django_db(transaction=True, available_apps=["chokaq_django", "tests"])
+committed = pytest.mark.usefixtures("transactional_db")
 """Real commits, which workers see. Only the tables of these apps are emptied afterwards, which keeps it quick."""
 
 Settings = Any
@@ -66,9 +66,13 @@ def all_settled(ids: Iterable[str], deadline: float = 15.0) -> list[JobView]:
 
 
 def in_state(job_id: str, status: JobStatus, deadline: float = 15.0) -> JobView:
-    """The job once it has this status."""
-    wait_until(lambda: job(job_id).status == status, deadline, what=f"job {job_id} is {status.label}")
-    return job(job_id)
+    """The job as it was when it was seen in this status; it may have gone on since."""
+
+    def look() -> JobView | None:
+        found = job(job_id)
+        return found if found.status == status else None
+
+    return wait_until(look, deadline, what=f"job {job_id} is {status.label}")  # type: ignore[return-value]
 
 
 def store_raw(type_key: str, payload: str = "{}", **columns: Any) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,13 +14,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
 
 from chokaq_django.models import JobArchive, JobHot
 from example_project.shop.models import Order
 
 from ..helpers import ROOT, database_url, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.any_engine, pytest.mark.slow, pytest.mark.usefixtures("transactional_db")]
 
 
 class Demo:
@@ -89,3 +93,14 @@ def test_the_demo_runs_stops_and_goes_on(tmp_path: Path) -> None:
         raise
     finally:
         demo.process.kill()
+
+
+def test_a_taken_port_is_said_before_anything_starts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"127.0.0.1:{port} cannot be listened on"):
+            call_command("demo", port=port, stdout=(out := io.StringIO()))
+    assert out.getvalue() == ""
+    assert not get_user_model().objects.exists(), "no database was touched"
+    with pytest.raises(CommandError, match="cannot be listened on"):
+        call_command("demo", port=70_000)

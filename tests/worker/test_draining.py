@@ -17,6 +17,8 @@ pytestmark = committed
 
 def test_a_drained_worker_finishes_what_runs_and_claims_nothing(start_worker: StartWorker, ledger: Ledger) -> None:
     worker = start_worker(concurrency=1, WORKER={"PREFETCH": 5})
+    # Its row is written beside its first claims, which do not wait for it: without the row there is nothing to drain.
+    wait_until(lambda: WorkerRecord.objects.filter(pk=worker.id).exists(), what="it has said that it is there")
     running = enqueue(jobs.GateJob(gate="go on"), queue="mail").id
     wait_until(lambda: ledger.count("enter") == 1)
     waiting = [answer.id for answer in enqueue_many([jobs.NoteJob(name="mail")] * 3, queue="mail")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db import OperationalError
 
 from chokaq_django import CircuitPolicy, Job, JobContext, enqueue_many
-from chokaq_django.conf import get_options
 from chokaq_django.models import Circuit
 from chokaq_django.storage import Storage, get_storage, open_storage
+from chokaq_django.storage.contract import CircuitPolicy as Policy
 from chokaq_django.storage.contract import CircuitReport
 from chokaq_django.worker.breaker import Breaker
 from chokaq_django.worker.views import CircuitView
@@ -82,8 +82,8 @@ def test_a_circuit_closes_although_its_type_has_none_any_more(start_worker: Star
 
 
 def test_what_could_not_be_reported_is_reported_with_the_next_batch() -> None:
-    breaker = Breaker(get_options(), CircuitView())
-    policy = breaker._default
+    breaker = Breaker(CircuitView())
+    policy = Policy(5, 60.0, 30.0, 1, 30.0)
 
     class Down:
         def report_circuits(self, reports: list[CircuitReport]) -> None:

@@ -25,6 +25,7 @@ from chokaq_django.worker import health_server
 from chokaq_django.worker.health_server import Board, HealthServer, Pulse, Vitals, vitals
 
 from .. import jobs
+from ..chaos.support import stop_between_writes
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
 
@@ -78,12 +79,13 @@ def test_a_life(start: Callable[..., WorkerProcess], ledger: Ledger) -> None:
         probe(address, "/live")
 
 
+@pytest.mark.any_engine
 def test_a_process_that_hangs_is_not_live(start: Callable[..., WorkerProcess], monkeypatch: pytest.MonkeyPatch) -> None:
     worker = start("--processes=2")
     address = address_of(worker)
     wait_until(lambda: probe(address, "/ready")[0] == 200, 60, what=worker.output)
     child = psutil.Process(worker.pid).children()[0]
-    child.suspend()
+    stop_between_writes([child.pid])
     wait_until(lambda: probe(address, "/live")[0] == 503, health_server.FRESH + 10)
     assert probe(address, "/live")[1]["processes"] == {"wanted": 2, "live": 1, "ready": 1}
     child.resume()
@@ -105,6 +107,7 @@ def test_a_worker_that_waits_for_its_tables_is_live_and_not_ready(
     assert probe(address, "/ready")[0] == 503
 
 
+@pytest.mark.any_engine
 def test_slow_and_rude_clients_stop_nobody(start: Callable[..., WorkerProcess], ledger: Ledger) -> None:
     worker = start()
     address = address_of(worker)
@@ -195,7 +198,7 @@ def taken() -> Iterator[int]:
     server.close()
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_port_that_is_taken(taken: int) -> None:
     with pytest.raises(CommandError, match=f"--health-port {taken}: Address already in use"):
         call_command("runworker", f"--health-port={taken}")
@@ -215,6 +218,7 @@ def test_arguments_that_do_not_fit(arguments: list[str], said: str) -> None:
     assert said in str(refused.value)
 
 
+@pytest.mark.any_engine
 def test_children_do_not_hold_the_port(start: Callable[..., WorkerProcess]) -> None:
     worker = start()
     address = address_of(worker)

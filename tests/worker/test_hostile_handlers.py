@@ -18,7 +18,7 @@ from .. import jobs
 from ..helpers import wait_until
 from ..ledger import Ledger, wait_at_gate
 from .conftest import StartWorker
-from .support import committed, error_of, settled
+from .support import all_settled, committed, error_of, settled
 
 pytestmark = committed
 
@@ -245,7 +245,7 @@ class DatabaseJob(Job, type="test.hostile.database", circuit=False, max_attempts
                 connection.ensure_connection()
                 connection.connection.close()
             case "begin":
-                connection.cursor().execute("BEGIN")
+                connection.cursor().execute("BEGIN TRANSACTION" if connection.vendor == "microsoft" else "BEGIN")
             case "autocommit":
                 connection.set_autocommit(False)
                 JobHot.objects.count()
@@ -317,6 +317,15 @@ def test_the_event_loop_survives_what_ends_one(start_worker: StartWorker, what: 
     start_worker()
     settled(enqueue(LoopJob(what=what)).id, 5)
     goes_on()
+
+
+def test_jobs_whose_tasks_a_neighbour_cancels_before_they_begin_run(start_worker: StartWorker, ledger: Ledger) -> None:
+    first = enqueue(LoopJob(what="cancel all"), priority=100).id
+    others = [enqueue(jobs.AsyncSleepJob()).id for _ in range(10)]
+    worker = start_worker()
+    assert settled(first, 5).status == JobStatus.FAILED
+    assert [(view.status, view.attempt) for view in all_settled(others, 5)] == [(JobStatus.SUCCEEDED, 1)] * 10
+    wait_until(lambda: worker._loop.free() == worker._loop.size)
 
 
 def test_a_blocked_event_loop_is_replaced(start_worker: StartWorker, ledger: Ledger) -> None:

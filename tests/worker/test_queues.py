@@ -6,9 +6,10 @@ import datetime as dt
 
 import pytest
 
-from chokaq_django import control, enqueue, enqueue_many
+from chokaq_django import Request, control, enqueue, enqueue_many
 from chokaq_django.models import JobHot, JobStatus, Queue
-from chokaq_django.storage import get_storage
+from chokaq_django.storage import Lease, get_storage
+from chokaq_django.worker.settle import Settler
 
 from .. import jobs
 from ..helpers import wait_until
@@ -124,6 +125,18 @@ def test_async_jobs_behind_plain_ones_of_their_queue_do_not_wait_for_threads(
     all_settled(plain)
 
 
+@pytest.mark.parametrize("burst", [False, True])
+def test_a_full_worker_goes_on_at_once_though_another_queue_is_empty(
+    start_worker: StartWorker, ledger: Ledger, burst: bool
+) -> None:
+    """Of the empty queue nobody knows what kinds of jobs it has: it is asked while the threads are full, alone, and
+    what it answers says nothing of the other."""
+    ids = [answer.id for answer in enqueue_many([jobs.SleepJob(seconds=0.12)] * 12, queue="busy")]
+    start_worker("busy", "empty", concurrency=2, burst=burst, WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
+    all_settled(ids, 20)
+    assert ledger.most_at_once() <= 2
+
+
 def hold_the_thread(ledger: Ledger, *queues: str) -> str:
     """Keeps the worker's only thread busy once it knows these queues, so that what is enqueued now waits together."""
     for queue in queues:
@@ -144,6 +157,23 @@ def test_priority_comes_before_age_and_age_before_chance(start_worker: StartWork
     ledger.open_gate("go on")
     all_settled(ids)
     assert ledger.names() == ["90.2", "90.5", "10.1", "10.3", "5.0", "5.4"]
+
+
+def test_what_a_look_passes_goes_back_before_the_next_claim(
+    start_worker: StartWorker, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker with room in its event loop looks past jobs of a new queue that need a thread. The slow batches of the
+    settle loop have no part in giving them back: the next claim would take what comes behind them."""
+    late: list[Lease] = []
+    monkeypatch.setattr(Settler, "release", lambda self, lease, delay=0.0: late.append(lease))
+    made = [jobs.GateJob(gate="open"), *[jobs.NoteJob(name=f"{number:02}") for number in range(40)]]
+    enqueue_many(Request(job, queue="ordered", priority=90 - number) for number, job in enumerate(made))
+    start_worker("ordered", concurrency=1, WORKER={"PREFETCH": 0})
+    wait_until(lambda: JobHot.objects.filter(claim_number__gt=0).count() > 1, what="it has looked past the first")
+    ledger.open_gate("open")
+    wait_until(lambda: ledger.count() == 40)
+    assert ledger.names() == sorted(ledger.names())
+    assert late == []
 
 
 def test_strict_order_comes_before_priority(start_worker: StartWorker, ledger: Ledger) -> None:

@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Callable
 
 import pytest
+from django.db.models import F
 
 from chokaq_django import FailureReason, control
 from chokaq_django.conf import Options, get_options
@@ -20,9 +21,11 @@ from chokaq_django.worker import rescue
 from chokaq_django.worker.rescue import Rescuer, Sightings, Steadiness
 from chokaq_django.worker.views import QueueView
 
+from ..claims import claim_and_start
 from .support import Settings, committed, job, store_raw, use_options
 
 TIMEOUT, ZOMBIE, FETCHED, SCAN = 10.0, 30.0, 60.0, 2.0
+ALWAYS = 1_000.0
 
 
 class Clock:
@@ -79,30 +82,37 @@ def test_steadiness_begins_again_after_a_gap(clock: Clock) -> None:
 
 def test_a_thing_stands_still_since_this_process_first_saw_its_value(clock: Clock) -> None:
     seen = Sightings()
-    assert seen.still_for({"a": 1}) == {"a": 0}
+    assert seen.still_for({"a": 1}, ALWAYS) == {"a": 0}
     clock.pass_(3)
-    assert seen.still_for({"a": 1, "b": 1}) == {"a": 3, "b": 0}
+    assert seen.still_for({"a": 1, "b": 1}, ALWAYS) == {"a": 3, "b": 0}
     clock.pass_(2)
-    assert seen.still_for({"a": 2, "b": 1}) == {"a": 0, "b": 2}
+    assert seen.still_for({"a": 2, "b": 1}, ALWAYS) == {"a": 0, "b": 2}
 
 
 def test_a_value_that_moves_back_has_moved(clock: Clock) -> None:
     """A stepped database clock writes an older heartbeat: somebody wrote it."""
     seen = Sightings()
-    seen.still_for({"a": 10})
+    seen.still_for({"a": 10}, ALWAYS)
     clock.pass_(50)
-    assert seen.still_for({"a": 5}) == {"a": 0}
+    assert seen.still_for({"a": 5}, ALWAYS) == {"a": 0}
 
 
 def test_what_was_away_is_new_when_it_is_back(clock: Clock) -> None:
     seen = Sightings()
-    seen.still_for({"a": 1})
-    seen.still_for({})
+    seen.still_for({"a": 1}, ALWAYS)
+    seen.still_for({}, ALWAYS)
     clock.pass_(50)
-    assert seen.still_for({"a": 1}) == {"a": 0}
+    assert seen.still_for({"a": 1}, ALWAYS) == {"a": 0}
     seen.forget()
     clock.pass_(50)
-    assert seen.still_for({"a": 1}) == {"a": 0}
+    assert seen.still_for({"a": 1}, ALWAYS) == {"a": 0}
+
+
+def test_what_stood_still_while_nobody_could_write_does_not_count(clock: Clock) -> None:
+    seen = Sightings()
+    seen.still_for({"a": 1}, ALWAYS)
+    clock.pass_(50)
+    assert seen.still_for({"a": 1}, 4.0) == {"a": 4}
 
 
 # -- judgement ---------------------------------------------------------------------------------------------------------
@@ -185,6 +195,13 @@ class TestJudgement:
         assert not WorkerRecord.objects.filter(pk="dead").exists()
         assert scanner.woken == 1
 
+    def test_one_death_is_one_failure_of_a_type_however_many_jobs_it_takes(self, scanner: Scanner) -> None:
+        """Else one kill would open the circuits of all types that have five jobs running there."""
+        ids = [scanner.run(worker_id) for worker_id in ("dead", "dead", "dead", "dead too")]
+        scanner.scan(TIMEOUT + 2)
+        assert [job(job_id).crash_count for job_id in ids] == [1, 1, 1, 1]
+        assert scanner.crashed == ["test.note"] * 2
+
     def test_a_dead_workers_buffered_job_goes_back_unconsumed(self, scanner: Scanner) -> None:
         scanner.beat("dead")
         job_id = scanner.run("dead", start=False)
@@ -233,6 +250,23 @@ class TestJudgement:
         scanner.scan(TIMEOUT - 1)
         assert status(job_id) == JobStatus.PROCESSING
         scanner.scan(3)
+        assert status(job_id) == JobStatus.ZOMBIE
+
+    @pytest.mark.parametrize("heard_at", [1, 3])
+    def test_after_an_outage_a_silent_job_of_a_live_worker_gets_its_whole_time(
+        self, scanner: Scanner, heard_at: int
+    ) -> None:
+        """Whichever loop of the rescuer's process reaches the database first: its row, a heartbeat or the scan."""
+        scanner.hearts.append(lambda: scanner.beat("alive"))
+        job_id = scanner.run("alive")
+        scanner.scan(TIMEOUT / 2)
+        scanner.scan(ZOMBIE * 2, writes=False)
+        for _ in range(heard_at):
+            scanner.scan(1, writes=False)
+            scanner.rescuer._steadiness.wrote()
+        scanner.scan(ZOMBIE - heard_at - 1)
+        assert status(job_id) == JobStatus.PROCESSING
+        scanner.scan(heard_at + 2)
         assert status(job_id) == JobStatus.ZOMBIE
 
     def test_outages_in_a_row_bury_nothing(self, scanner: Scanner) -> None:
@@ -291,7 +325,7 @@ class TestJudgement:
     def test_crash_policy_retry_gives_the_attempts_that_are_left(self, scanner: Scanner) -> None:
         job_id = store_raw("test.die_and_retry", "{}", max_attempts=2)
         for attempt in (1, 2):
-            scanner.storage.claim(ClaimRequest(f"dead-{attempt}", ["default"], 1, True))
+            claim_and_start(scanner.storage, f"dead-{attempt}")
             scanner.scan(TIMEOUT + 2)
             if attempt == 1:
                 view = job(job_id)
@@ -305,11 +339,25 @@ class TestJudgement:
         job_id = store_raw("test.die_and_retry", "{}", max_attempts=100)
         for attempt in range(1, 5):
             assert status(job_id) == JobStatus.PENDING
-            scanner.storage.claim(ClaimRequest(f"dead-{attempt}", ["default"], 1, True))
+            JobHot.objects.update(run_at=F("due_at"))  # after the second it is put off for a moment
+            claim_and_start(scanner.storage, f"dead-{attempt}")
             scanner.scan(TIMEOUT + 2)
         view = job(job_id)
         assert view.failure_reason is FailureReason.POISON
         assert view.crash_count == 4
+
+    def test_what_died_together_twice_comes_back_apart(self, scanner: Scanner) -> None:
+        """Else the company of a job that kills its process is buried as poison with it."""
+        ids = [store_raw("test.die_and_retry", "{}", max_attempts=100) for _ in range(5)]
+        for crash in (1, 2):
+            jobs = claim_and_start(scanner.storage, f"dead-{crash}", 5)
+            assert {job.id for job in jobs} == set(ids)
+            scanner.scan(TIMEOUT + 2)
+            times = set(JobHot.objects.values_list("run_at", flat=True))
+            if crash == 1:
+                assert max(times) <= scanner.storage.now(), "after the first they run at once"
+        assert len(times) == 5
+        assert max(times) - min(times) > dt.timedelta(milliseconds=1)
 
     def test_pending_jobs_past_their_deadline_expire_wherever_they_are(self, scanner: Scanner) -> None:
         past = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import pytest
 from django.db import DataError, OperationalError, ProgrammingError
 
-from chokaq_django.conf import get_options
 from chokaq_django.job.registry import registry
 from chokaq_django.models import JobStatus
 from chokaq_django.storage import ClaimRequest, Lease, Outcome, OutcomeKind, Storage, get_storage, open_storage
@@ -40,7 +39,7 @@ class Desk:
         self.told: list[tuple[str, bool]] = []
         self.batches = 0
         self._counted = 0
-        self.table = OutcomeTable(get_options(), WORKER)
+        self.table = OutcomeTable(WORKER)
         self.settler = Settler(open_storage, WORKER, batch, self._settled, self._after_batch)
 
     def _settled(self, execution: Execution, outcome: Outcome, applied: bool) -> None:
@@ -66,7 +65,8 @@ class Desk:
         return self.table.succeeded(execution, result)
 
     def wait_told(self, count: int) -> None:
-        wait_until(lambda: len(self.told) >= count, what=f"{count} outcomes; there are {self.told}")
+        """Until so many are told, and the batch of the last is over."""
+        wait_until(lambda: self._counted >= count, what=f"{count} outcomes; there are {self.told}")
 
 
 @pytest.fixture

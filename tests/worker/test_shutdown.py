@@ -144,7 +144,7 @@ def test_an_operator_changes_the_concurrency_of_a_running_worker(start_worker: S
     worker = start_worker(concurrency=1)
     ids = [answer.id for answer in enqueue_many([jobs.GateJob(gate="end")] * 3)]
     wait_until(lambda: ledger.count("enter") == 1)
-    WorkerRecord.objects.filter(pk=worker.id).update(desired_concurrency=3)
+    wait_until(lambda: WorkerRecord.objects.filter(pk=worker.id).update(desired_concurrency=3))  # once it has said so
     wait_until(lambda: ledger.count("enter") == 3)
     ledger.open_gate("end")
     for job_id in ids:

@@ -69,7 +69,10 @@ def test_a_life_from_enqueue_to_success(start_worker: StartWorker, heard: Heard)
     job_id = enqueue(jobs.FailJob(times=1), queue="mail").id
     settled(job_id)
     wait_until(lambda: "succeeded" in heard.names(job_id))
-    assert heard.names(job_id) == ["enqueued", "started", "retrying", "started", "succeeded"]
+    # Who enqueues sends the first in his own thread, after the commit: the worker may be quicker.
+    names = heard.names(job_id)
+    assert names.count("enqueued") == 1
+    assert [name for name in names if name != "enqueued"] == ["started", "retrying", "started", "succeeded"]
     retrying = heard.one("retrying", job_id)
     assert retrying["sender"] is jobs.FailJob
     assert (retrying["type"], retrying["queue"], retrying["attempt"]) == ("test.fail", "mail", 1)
@@ -120,7 +123,10 @@ def test_a_receiver_that_raises_is_logged_and_the_others_hear_all_the_same(
         job_id = enqueue(jobs.NoteJob()).id
         settled(job_id)
         wait_until(lambda: "succeeded" in heard.names(job_id))
-        wait_until(lambda: any("a receiver's own fault" in r.getMessage() for r in caplog.records))
+        # By logger: Django itself logs the same words a moment before.
+        wait_until(lambda: [r for r in caplog.records if r.name == "chokaq.worker.signals"])
     finally:
         job_succeeded.disconnect(fail)
+    (told,) = (r for r in caplog.records if r.name == "chokaq.worker.signals")
+    assert "a receiver's own fault" in told.getMessage()
     caplog.clear()  # the error was asked for

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from chokaq_django import control, enqueue, enqueue_many
-from chokaq_django.models import JobHot, JobStatus
+from chokaq_django.models import JobHot, JobStatus, Queue
 from chokaq_django.models import Worker as WorkerRecord
 
 from .. import jobs
@@ -57,6 +57,20 @@ def test_a_killed_child_is_replaced_and_the_other_goes_on(worker_process: StartP
     assert worker.stop() == 0, worker.output
 
 
+def test_a_process_that_takes_anothers_place_leaves_the_limits_of_queues_to_newer_workers(
+    worker_process: StartProcess, ledger: Ledger
+) -> None:
+    worker = worker_process("--processes=1")
+    settled(enqueue(jobs.NoteJob(), queue="mail").id)
+    Queue.objects.filter(name="mail").update(max_workers=5)  # as a worker with newer settings would
+    (first,) = children(worker)
+    first.kill()
+    settled(enqueue(jobs.NoteJob(), queue="mail").id)
+    assert len({entry.pid for entry in ledger.entries()}) == 2
+    assert Queue.objects.get(name="mail").max_workers == 5
+    assert worker.stop() == 0, worker.output
+
+
 @not_on("sqlite", "no process has a connection")
 def test_no_two_processes_share_a_connection(worker_process: StartProcess) -> None:
     """The supervisor has asked the database before it forks; what a pool of the driver's keeps would be inherited."""
@@ -71,6 +85,7 @@ def test_no_two_processes_share_a_connection(worker_process: StartProcess) -> No
     assert not supervisor.net_connections("tcp")
 
 
+@pytest.mark.any_engine
 @pytest.mark.slow
 def test_it_gives_up_on_a_child_that_dies_at_once_again_and_again(worker_process: StartProcess) -> None:
     worker = worker_process(env={"CHOKAQ_TEST_DOOMED": "1"})
@@ -80,7 +95,7 @@ def test_it_gives_up_on_a_child_that_dies_at_once_again_and_again(worker_process
 
 
 def test_children_end_when_the_supervisor_is_killed(worker_process: StartProcess, ledger: Ledger) -> None:
-    worker = worker_process("--processes=2", options={"WORKER": {"SHUTDOWN_GRACE": 0.2}})
+    worker = worker_process("--processes=2", options={"WORKER": {"SHUTDOWN_GRACE": 0.2, "CANCEL_GRACE": 20}})
     registered(2)
     job_id = enqueue(jobs.GateJob(gate="never")).id
     wait_until(lambda: ledger.count("enter") == 1)
@@ -118,6 +133,8 @@ def test_a_signal_to_the_whole_group_is_one_request_not_two(worker_process: Star
     assert ledger.count("told to stop") == 0
 
 
+@pytest.mark.any_engine
+@pytest.mark.slow
 def test_a_signal_while_a_child_is_being_made_is_not_lost(worker_process: StartProcess) -> None:
     for _ in range(5):
         worker = worker_process()
@@ -145,7 +162,8 @@ def test_an_operator_reaches_a_job_in_another_process_within_about_two_seconds(
 
 
 def test_sigterm_leaves_nothing_leased_and_burns_no_attempt(worker_process: StartProcess, ledger: Ledger) -> None:
-    worker = worker_process("--processes=2", "--concurrency=2", options={"WORKER": {"SHUTDOWN_GRACE": 0.2}})
+    options = {"WORKER": {"SHUTDOWN_GRACE": 0.2, "CANCEL_GRACE": 20}}
+    worker = worker_process("--processes=2", "--concurrency=2", options=options)
     registered(2)
     enqueue_many([jobs.GateJob(gate="never")] * 40)
     wait_until(lambda: ledger.count("enter") == 4)

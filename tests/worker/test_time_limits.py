@@ -20,10 +20,12 @@ from .support import all_settled, committed, error_of, in_state, job, not_on, se
 pytestmark = committed
 
 QUICK = {"CANCEL_GRACE": 0.2}
+PATIENT = {"CANCEL_GRACE": 60}
+"""For jobs that stop when told: a busy machine may need its time for that."""
 
 
 def test_a_job_past_its_timeout_is_told_and_buried_when_it_stops(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker()
+    start_worker(WORKER=PATIENT)
     view = settled(enqueue(jobs.SlowJob()).id)
     assert view.failure_reason is FailureReason.TIMEOUT
     assert view.attempt == 1, "a timeout is final unless the type says otherwise"
@@ -74,7 +76,8 @@ def test_a_retried_job_that_does_not_listen_runs_again_while_its_first_attempt_l
     start_worker(concurrency=4, WORKER=QUICK)
     view = settled(enqueue(jobs.DeafRetriedJob(gate="end")).id)
     assert view.failure_reason is FailureReason.TIMEOUT
-    assert ledger.count("enter") == view.attempt == 2
+    assert view.attempt == 2
+    wait_until(lambda: ledger.count("enter") == 2, what="its limits count from a moment before its first line")
     ledger.open_gate("end")
     wait_until(lambda: ledger.count("leave") == 2)
     settled(enqueue(jobs.NoteJob()).id)
@@ -82,19 +85,23 @@ def test_a_retried_job_that_does_not_listen_runs_again_while_its_first_attempt_l
 
 
 def test_an_interruptible_job_is_stopped_inside_its_thread(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker(concurrency=1)
-    before = {thread.ident for thread in threading.enumerate() if thread.name.startswith("chokaq-slot")}
+    others = set(threading.enumerate())  # of earlier workers, perhaps
+
+    def slots() -> set[threading.Thread]:
+        return {thread for thread in set(threading.enumerate()) - others if thread.name.startswith("chokaq-slot")}
+
+    start_worker(concurrency=1, WORKER=PATIENT)
+    (before,) = slots()
     view = settled(enqueue(jobs.InterruptedJob()).id)
     assert view.failure_reason is FailureReason.TIMEOUT
     assert ledger.names("interrupted") == ["JobInterrupted"]
     assert settled(enqueue(jobs.NoteJob()).id).status == JobStatus.SUCCEEDED
-    after = {thread.ident for thread in threading.enumerate() if thread.name.startswith("chokaq-slot")}
-    assert len(after) == 1
-    assert not before & after, "its thread is not used again"
+    wait_until(lambda: not before.is_alive(), what="its thread is not used again")
+    assert len(slots()) == 1
 
 
 def test_an_interruptible_job_stops_when_an_operator_says_so(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker(EXECUTION={"TIMEOUT": 60})
+    start_worker(EXECUTION={"TIMEOUT": 60}, WORKER=PATIENT)
     many = [enqueue(jobs.InterruptedJob()).id for _ in range(3)]
     wait_until(lambda: ledger.count("enter") == 3)
     assert {view.failure_reason for view in all_settled(many)} == {FailureReason.TIMEOUT}
@@ -127,7 +134,7 @@ def test_a_timeout_counts_for_the_circuit_and_a_cancellation_does_not(
 
 
 def test_an_async_job_past_its_timeout_is_cancelled(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker()
+    start_worker(WORKER=PATIENT)
     view = settled(enqueue(jobs.AsyncSlowJob()).id)
     assert view.failure_reason is FailureReason.TIMEOUT
     assert ledger.count("cancelled") == 1
@@ -202,9 +209,9 @@ def test_an_atomic_job_whose_hook_fails_after_the_commit_has_succeeded(
 ) -> None:
     worker = start_worker()
     job_id = enqueue(jobs.AtomicHookJob()).id
-    wait_until(lambda: worker.counts.finished == 1)
+    wait_until(lambda: worker.accounts.succeeded + worker.accounts.conflicts == 1)
     assert job(job_id).status == JobStatus.SUCCEEDED
-    assert (worker.counts.succeeded, worker.counts.conflicts) == (1, 0)
+    assert (worker.accounts.succeeded, worker.accounts.conflicts) == (1, 0)
     (told,) = [record for record in caplog.records if getattr(record, "event_id", 0) == Event.COMMIT_HOOK_FAILED]
     assert "too late to fail" in told.getMessage()
 
@@ -217,9 +224,13 @@ def test_an_atomic_job_whose_lease_is_gone_leaves_no_rows(start_worker: StartWor
     start_worker()
     job_id = enqueue(jobs.AtomicHereJob(gate="end")).id
     wait_until(lambda: ledger.count("enter") == 1)
-    # Somebody takes it over while its handler stands still, with no transaction open yet.
-    (row,) = get_storage().live_rows()
-    assert get_storage().rescue([RescueAction(row, "dlq", "[]", reason=FailureReason.ZOMBIE)]) == {job_id}
+
+    def taken_over() -> bool:
+        """Its handler stands still, with no row locked yet. A heartbeat may come between the two statements."""
+        (row,) = get_storage().live_rows()
+        return get_storage().rescue([RescueAction(row, "dlq", "[]", reason=FailureReason.ZOMBIE)]) == {job_id}
+
+    wait_until(taken_over, what="somebody takes it over")
     ledger.open_gate("end")
     wait_until(lambda: ledger.count("leave") == 1)
     settled(enqueue(jobs.NoteJob()).id)

@@ -16,7 +16,7 @@ from .. import jobs
 from ..helpers import WorkerProcess, wait_until
 from ..ledger import Ledger
 from .conftest import StartWorker
-from .support import committed, error_of, job, settled, store_raw
+from .support import committed, error_of, in_state, job, settled, store_raw
 
 pytestmark = committed
 
@@ -27,8 +27,8 @@ def test_a_job_of_an_unknown_type_waits_untouched_and_holds_up_nobody(
     start_worker(concurrency=1)
     unknown = [store_raw("test.from_the_future", priority=90) for _ in range(5)]
     assert settled(enqueue(jobs.NoteJob()).id).status == JobStatus.SUCCEEDED
-    wait_until(lambda: {job(job_id).status for job_id in unknown} == {JobStatus.PENDING})
-    assert {job(job_id).attempt for job_id in unknown} == {0}
+    # Both at one moment: the worker looks at them again and again, and a look is an attempt until they are given back.
+    wait_until(lambda: {(view.status, view.attempt) for view in map(job, unknown)} == {(JobStatus.PENDING, 0)})
     told = [record for record in caplog.records if getattr(record, "event_id", 0) == Event.JOB_TYPE_UNKNOWN]
     assert len(told) == 1, "said once, not for each job"
     assert "test.from_the_future" in told[0].getMessage()
@@ -43,13 +43,23 @@ def test_after_the_grace_it_goes_to_the_dlq_and_says_what_to_do(start_worker: St
     assert "alias" in error_of(view)
 
 
+def test_after_the_grace_one_that_has_crashed_goes_there_too(start_worker: StartWorker) -> None:
+    """A claim only leases it: it never starts."""
+    job_id = store_raw("test.from_the_past")
+    JobHot.objects.filter(pk=job_id).update(crash_count=1, attempt=1)
+    start_worker(EXECUTION={"UNKNOWN_TYPE_GRACE": 0.5})
+    view = settled(job_id)
+    assert (view.failure_reason, view.attempt, view.crash_count) == (FailureReason.UNKNOWN_TYPE, 1, 1)
+    assert "alias" in error_of(view)
+
+
 def test_a_buffered_job_of_an_unknown_type_is_given_back(start_worker: StartWorker, ledger: Ledger) -> None:
     start_worker(concurrency=1, WORKER={"PREFETCH": 5})
     running = enqueue(jobs.GateJob(gate="go on")).id
     wait_until(lambda: ledger.count("enter") == 1)
     unknown = store_raw("test.from_the_future")
-    wait_until(lambda: job(unknown).claim_number > 0 and job(unknown).status == JobStatus.PENDING)
-    assert job(unknown).attempt == 0
+    wait_until(lambda: job(unknown).claim_number > 0)
+    assert in_state(unknown, JobStatus.PENDING).attempt == 0
     ledger.open_gate("go on")
     settled(running)
 

@@ -9,12 +9,13 @@ import time_machine
 
 from chokaq_django import control
 from chokaq_django.conf import get_options
+from chokaq_django.conf.options import window_open
 from chokaq_django.models import Circuit, Queue
 from chokaq_django.storage import Storage, get_storage
 from chokaq_django.storage.contract import CircuitRow
 from chokaq_django.worker import pace, views
 from chokaq_django.worker.pace import Pace
-from chokaq_django.worker.views import CircuitView, QueueView, window_open
+from chokaq_django.worker.views import CircuitView, QueueView
 
 from .support import Settings, committed, store_raw, use_options
 
@@ -94,6 +95,65 @@ def view(settings: Settings, storage: Storage, *named: str, **queues: dict[str, 
     made.seed(storage)
     made.refresh(storage, force=True)
     return made
+
+
+def limits() -> dict[str, tuple[int | None, float | None, str | None]]:
+    rows = Queue.objects.values_list("name", "max_workers", "execution_timeout", "window_zone")
+    return {name: tuple(rest) for name, *rest in rows}  # type: ignore[misc]
+
+
+@committed
+class TestLimitsOfTheSettings:
+    def test_a_row_that_nobody_edited_follows_them(self, settings: Settings, storage: Storage) -> None:
+        view(
+            settings,
+            storage,
+            mail={"MAX_WORKERS": 2},
+            reports={"WINDOW": f"22:00-06:00 {BERLIN}"},
+            old={"MAX_WORKERS": 1},
+        )
+        settings.CHOKAQ = {"QUEUES": {"mail": {"EXECUTION_TIMEOUT": 60}, "reports": {"MAX_WORKERS": 5}}}
+        QueueView(get_options(), []).seed(storage)
+        assert limits() == {"mail": (None, 60, None), "reports": (5, None, None), "old": (None, None, None)}
+
+    def test_a_row_that_an_operator_edited_keeps_its_own(self, settings: Settings, storage: Storage) -> None:
+        view(settings, storage, mail={"MAX_WORKERS": 2}, reports={"MAX_WORKERS": 2})
+        control.set_queue("mail", by="ada", max_workers=9)
+        control.pause_queue("mail", by="bob")
+        view(settings, storage, mail={"MAX_WORKERS": 3}, reports={"MAX_WORKERS": 3})
+        assert limits() == {"mail": (9, None, None), "reports": (3, None, None)}
+
+    def test_a_row_of_which_only_switches_were_turned_follows_them(self, settings: Settings, storage: Storage) -> None:
+        view(settings, storage, mail={"MAX_WORKERS": 2})
+        for verb in (control.pause_queue, control.resume_queue, control.hide_queue):
+            verb("mail", by="ada")
+        view(settings, storage, mail={"MAX_WORKERS": 3})
+        assert limits() == {"mail": (3, None, None)}
+        assert not Queue.objects.get().is_active
+
+    def test_limits_that_were_given_back_follow_them_again(self, settings: Settings, storage: Storage) -> None:
+        view(settings, storage, mail={"MAX_WORKERS": 2})
+        control.set_queue("mail", by="ada", max_workers=9)
+        control.reset_queue("mail", by="ada")
+        assert limits() == {"mail": (2, None, None)}
+        view(settings, storage, mail={"MAX_WORKERS": 3})
+        assert limits() == {"mail": (3, None, None)}
+
+    def test_workers_with_older_and_newer_settings_do_not_fight(self, settings: Settings, storage: Storage) -> None:
+        older = view(settings, storage, mail={"MAX_WORKERS": 2})
+        view(settings, storage, mail={"MAX_WORKERS": 3})
+        older.seed(storage)  # once a process has said what holds, it says so no more
+        use_options(settings, QUEUES={"mail": {"MAX_WORKERS": 2}, "new": {"MAX_WORKERS": 1}})
+        replacing = QueueView(get_options(), [], renews=False)
+        replacing.seed(storage)
+        assert limits() == {"mail": (3, None, None), "new": (1, None, None)}
+
+    def test_what_is_as_it_should_be_is_not_written(self, settings: Settings, storage: Storage) -> None:
+        said = {"MAX_WORKERS": 2, "EXECUTION_TIMEOUT": 0.1, "ZOMBIE_TIMEOUT": 700, "WINDOW": f"22:00-06:00 {BERLIN}"}
+        view(settings, storage, mail=said)
+        before = Queue.objects.values().get()
+        view(settings, storage, mail=said)
+        assert Queue.objects.values().get() == before
 
 
 @committed

@@ -1,4 +1,4 @@
-"""The claim: one batch, in the true order across queues; and the steps of the constrained claim.
+"""The claim: one batch, in the true order across queues. :mod:`.candidates` has the steps of the constrained claim.
 
 A claim looks at one priority at a time, the highest first, and stops when it is full. Rows are locked with UPDLOCK and
 READPAST where they are chosen, by the index of Pending rows and then in the table itself (``deadline_at`` is not in the
@@ -13,62 +13,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from ..columns import CLAIMED_COLUMNS, HOT
-from ..constrained import CANDIDATE_COLUMNS, Candidate, Pair, in_order
+from ..columns import HOT
+from ..constrained import Candidate, Pair, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row
+from .candidates import CANDIDATES, DEFER, FIRST, LEASE, LIVE_LEASES, NEXT_DUE, PAIRS, PENDING_QUEUES
+from .levels import QUEUES, SOONEST, lease, next_level
 from .session import MSSQLSession
-from .tsql import (
-    BIN2,
-    BULK,
-    CHANGED,
-    CLOSED,
-    COMMITTED,
-    ID,
-    LIST,
-    NAME,
-    PASSING,
-    UNLOCKED,
-    WORKER,
-    as_json,
-    batch,
-    by_ids,
-    later,
-    lines,
-    rows_json,
-    span,
-)
-
-_HIGHEST = f"""SELECT TOP (1) h.priority FROM {HOT} AS h {PASSING}
-        WHERE h.status = 0 AND h.queue = {{queue}}{{below}}
-        ORDER BY h.priority DESC"""
-_QUEUES = f"""
--- The open queues in the order of the worker, and the highest priority that waits in each: one seek for a queue.
-DECLARE @queue TABLE (
-    place int NOT NULL PRIMARY KEY,
-    name {NAME} NOT NULL,
-    priority int NULL);
-INSERT INTO @queue (place, name, priority)
-SELECT q.place, q.name, (
-        {_HIGHEST.format(queue="q.name", below="")})
-FROM (
-    SELECT CAST(j.[key] AS int) AS place, CAST(j.value AS nvarchar(510)) {BIN2} AS name
-    FROM OPENJSON(@queues) AS j) AS q
-WHERE NOT {CLOSED.format("q.name")};
-DECLARE @pair TABLE (name {NAME} NOT NULL, priority int NOT NULL);
-"""
-
-
-def _next_level(this: str) -> str:
-    """Remember the level that was looked at, and find the next priority of its queues."""
-    return f"""
-    INSERT INTO @pair (name, priority)
-    SELECT q.name, q.priority FROM @queue AS q WHERE {this};
-    UPDATE q SET priority = (
-        {_HIGHEST.format(queue="q.name", below=" AND h.priority < q.priority")})
-    FROM @queue AS q WHERE {this};
-"""
-
+from .tsql import BULK, CHANGED, ID, LIST, PASSING, UNLOCKED, WORKER, as_json, batch, rows_json, span
 
 # The levels are (queue, priority) in the order of the queues when that is strict, else the priorities.
 _LEVEL = {
@@ -78,38 +30,6 @@ _LEVEL = {
     False: "SELECT @level = MAX(q.priority) FROM @queue AS q;",
 }
 _THIS = {True: "q.place = @place AND q.priority = @level", False: "q.priority = @level"}
-
-_SOONEST = f"""(
-    SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
-    FROM {{}} AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM {HOT} AS h {PASSING}
-        WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
-        ORDER BY h.run_at) AS ahead)"""
-
-
-def lease_assignments(start: bool, late: str) -> str:
-    """The SET list that leases the row ``h`` to ``@worker``; ``late``: that its deadline has passed."""
-    common = "worker_id = @worker, claim_number = h.claim_number + 1, updated_at = @now"
-    if not start:
-        return f"status = 1, {common}"
-    return f"""status = CASE WHEN {late} THEN 1 ELSE 2 END,
-    attempt = h.attempt + CASE WHEN {late} THEN 0 ELSE 1 END,
-    started_at = CASE WHEN {late} THEN h.started_at ELSE @now END,
-    heartbeat_at = CASE WHEN {late} THEN NULL ELSE @now END,
-    {common}"""
-
-
-CLAIMED = lines((f"inserted.{column}" for column in CLAIMED_COLUMNS), 7)
-
-
-def _lease(source: str, start: bool) -> str:
-    """Lease the locked rows of ``source`` (its FROM clause). What comes of it has no order."""
-    return f"""
-UPDATE h SET {lease_assignments(start, "h.deadline_at < @now")}
-OUTPUT {CLAIMED}, @now
-{source};
-"""
-
 
 _PICKED = f"""DECLARE @picked TABLE (
     id {ID} NOT NULL PRIMARY KEY,
@@ -123,7 +43,7 @@ _NOT_YET = "\n            AND NOT EXISTS (SELECT 1 FROM @picked AS p WHERE p.id 
 _FROM_PICKED = f"FROM @picked AS p INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = p.id"
 
 
-def _pick(most: str, queues: str, but: str = "") -> str:
+def _pick(most: str, queues: str, few: str, but: str = "") -> str:
     """Lock the first due rows of ``queues`` (SQL), ``most`` of each."""
     return f"""INSERT INTO @picked (id, deadline_at)
     SELECT due.id, due.deadline_at
@@ -132,171 +52,84 @@ def _pick(most: str, queues: str, but: str = "") -> str:
     CROSS APPLY (
         SELECT TOP ({most}) h.id, h.deadline_at
         FROM {HOT} AS h {UNLOCKED}
-        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now{but}
+        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now{but}{few}
         ORDER BY h.run_at, h.id) AS due;
     SET @found = @@ROWCOUNT;
     SET @left = @left - @found;"""
 
 
-_PICKS = {
-    True: f"""
-    {_pick("@left", f"q.name FROM @queue AS q WHERE {_THIS[True]}")}
-""",
+def _picks(*, strict: bool, few: str) -> str:
+    """Lock what is due of one level."""
+    if strict:
+        return _pick("@left", f"q.name FROM @queue AS q WHERE {_THIS[True]}", few)
     # Locking what is wanted in each of many queues would lock many times what is taken, and others would pass over it.
-    False: f"""
+    return f"""
     -- What comes first, looked up without a lock: that is how many of each queue.
     DELETE FROM @first;
     INSERT INTO @first (place)
     SELECT TOP (@left) q.place
     FROM @queue AS q CROSS APPLY (
         SELECT TOP (@left) h.run_at, h.id FROM {HOT} AS h {PASSING}
-        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
+        WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now{few}
         ORDER BY h.run_at, h.id) AS due
     WHERE q.priority = @level
     ORDER BY due.run_at, due.id;
     SET @looked = @@ROWCOUNT;
-    {_pick("q.most", _SHARES)}
+    {_pick("q.most", _SHARES, few)}
     -- Others hold some of them: instead whatever else is due, one queue after the other.
     SET @place = CASE WHEN @found < @looked THEN -1 END;
     WHILE @left > 0 AND @place IS NOT NULL
     BEGIN
         SELECT @place = MIN(q.place) FROM @queue AS q WHERE q.priority = @level AND q.place > @place;
-        {textwrap.indent(_pick("@left", _ONE_QUEUE, _NOT_YET), "    ").strip()}
+        {textwrap.indent(_pick("@left", _ONE_QUEUE, few, _NOT_YET), "    ").strip()}
     END;
-""",
-}
+"""
 
 
-def _claim(*, start: bool, strict: bool) -> str:
+_FEW = "\n            AND h.crash_count <= @crashes"
+"""Not in the index of waiting rows: asked for only where a worker may not run what has crashed more often."""
+
+
+def _claim(*, start: bool, strict: bool, few: bool) -> str:
     return f"""
 {_LEVEL[strict].format("")}
 WHILE @left > 0 AND @level IS NOT NULL
 BEGIN
     -- deadline_at is not in the index of waiting rows: a row is locked there and in the table.
-    {_PICKS[strict].strip()}
-    {_next_level(_THIS[strict]).strip()}
+    {_picks(strict=strict, few=_FEW if few else "").strip()}
+    {next_level(_THIS[strict]).strip()}
     {_LEVEL[strict].format("    ")}
 END;
 -- When there were fewer than wanted: the time until the next one.
-SELECT CASE WHEN @left > 0 THEN {_SOONEST.format("@pair")} END;
-{_lease(_FROM_PICKED, start).strip()}
+SELECT CASE WHEN @left > 0 THEN {SOONEST.format("@pair")} END;
+{lease(_FROM_PICKED, start).strip()}
 """
 
 
 CLAIM = {
-    (start, strict): batch(
-        _claim(start=start, strict=strict),
-        prepare=f"{_QUEUES}{_PICKED}{'' if strict else 'DECLARE @first TABLE (place int NOT NULL);'}"
+    (start, strict, few): batch(
+        _claim(start=start, strict=strict, few=few),
+        prepare=f"{QUEUES}{_PICKED}{'' if strict else 'DECLARE @first TABLE (place int NOT NULL);'}"
         f"\nDECLARE @left int = @limit, @level int, @place int, @found int{'' if strict else ', @looked int'};",
         worker=WORKER,
         queues=LIST,
         limit="int",
+        **({"crashes": "int"} if few else {}),  # type: ignore[arg-type]  # no flag of batch is called so
     )
     for start in (True, False)
     for strict in (True, False)
+    for few in (True, False)
 }
-
-_PAIRS = f"""(
-    SELECT j.name {BIN2} AS name, j.priority, j.most
-    FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]', most int '$[2]') AS j)"""
-
-PAIRS = batch(
-    f"""
-WHILE EXISTS (SELECT 1 FROM @queue AS q WHERE q.priority IS NOT NULL)
-BEGIN
-    {_next_level("q.priority IS NOT NULL").strip()}
-END;
-SELECT p.name, p.priority FROM @pair AS p;
-""",
-    prepare=_QUEUES,
-    single=True,
-    queues=LIST,
-)
-
-NEXT_DUE = batch(
-    f"SELECT {_SOONEST.format(_PAIRS)};",
-    single=True,
-    pairs=LIST,
-)
-
-PENDING_QUEUES = batch(
-    f"""
-SELECT @name = MIN(h.queue) FROM {HOT} AS h {PASSING} WHERE h.status = 0 AND h.queue > @name;
-WHILE @name IS NOT NULL
-BEGIN
-    INSERT INTO @found (name) VALUES (@name);
-    SELECT @name = MIN(h.queue) FROM {HOT} AS h {PASSING} WHERE h.status = 0 AND h.queue > @name;
-END;
-SELECT f.name FROM @found AS f;
-""",
-    prepare=f"DECLARE @name nvarchar(510) = N'';\nDECLARE @found TABLE (name {NAME} NOT NULL);",
-    single=True,
-)
-
-# How many candidates of each level are among the first of all, looked up without a lock.
-FIRST = batch(
-    f"""
-SELECT TOP ({BULK}) p.name, p.priority
-FROM {_PAIRS} AS p CROSS APPLY (
-    SELECT TOP (p.most) h.run_at, h.id FROM {HOT} AS h {PASSING}
-    WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
-    ORDER BY h.run_at, h.id) AS due
-ORDER BY due.run_at, due.id;
-""",
-    single=True,
-    pairs=LIST,
-)
-
-CANDIDATES = batch(
-    f"""
-SELECT {lines((f"due.{column}" for column in CANDIDATE_COLUMNS), 7)}, @now
-FROM {_PAIRS} AS p CROSS APPLY (
-    SELECT TOP (p.most) {lines((f"h.{column}" for column in CANDIDATE_COLUMNS), 11)}
-    FROM {HOT} AS h {UNLOCKED}
-    WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
-    ORDER BY h.run_at, h.id) AS due
-ORDER BY due.run_at, due.id;
-""",
-    single=True,
-    pairs=LIST,
-)
-
-LEASE = {
-    start: batch(_lease(by_ids(HOT, "h", CHANGED), start), single=True, worker=WORKER, ids=LIST)
-    for start in (True, False)
-}
-
-DEFER = batch(
-    f"""
-UPDATE h SET run_at = {later("d.days", "d.seconds", "d.microseconds")}, updated_at = @now
-FROM OPENJSON(@delays) WITH (id nvarchar(26), days int, seconds int, microseconds int) AS d
-INNER LOOP JOIN {HOT} AS h {CHANGED} ON h.id = d.id {BIN2};
-""",
-    single=True,
-    delays=LIST,
-)
-
-# Live leases are few, and a cap must hold whatever is in doubt: this waits for a settle that is just being committed.
-# With row versioning it reads what is locked and not an older version of it.
-LIVE_LEASES = batch(
-    f"""
-SELECT q.name, (
-    SELECT COUNT(*) FROM {HOT} AS h {COMMITTED}
-    WHERE h.status IN (1, 2) AND h.queue = q.name {BIN2})
-FROM OPENJSON(@queues) WITH (name nvarchar(510) '$') AS q;
-""",
-    single=True,
-    queues=LIST,
-)
 
 
 class MSSQLClaim(MSSQLSession):
     """Claims."""
 
     def _claim_fast(self, request: ClaimRequest) -> Claim:
+        few = {} if request.max_crashes is None else {"crashes": request.max_crashes}
         ((ahead,),), rows = self._alone(
-            CLAIM[request.start, request.strict],
-            worker=request.worker_id, queues=as_json(list(request.queues)), limit=request.limit,
+            CLAIM[request.start, request.strict, bool(few)],
+            worker=request.worker_id, queues=as_json(list(request.queues)), limit=request.limit, **few,
         )  # fmt: skip
         jobs = [self._claimed(row) for row in rows]
         in_order(jobs, request)
@@ -318,11 +151,12 @@ class MSSQLClaim(MSSQLSession):
             setattr(job, name, self._read_instant(getattr(job, name)))
         return job
 
-    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]], max_crashes: int) -> list[Candidate]:
         if sum(most for _, _, most in wanted) > BULK:
-            first = Counter((name, priority) for name, priority in self._inside(FIRST, pairs=as_json(wanted))[0])
+            rows = self._inside(FIRST, pairs=as_json(wanted), crashes=max_crashes)[0]
+            first = Counter((name, priority) for name, priority in rows)
             wanted = [(name, priority, count) for (name, priority), count in first.items()]
-        return [self._candidate(row) for row in self._inside(CANDIDATES, pairs=as_json(wanted))[0]]
+        return [self._candidate(row) for row in self._inside(CANDIDATES, pairs=as_json(wanted), crashes=max_crashes)[0]]
 
     def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:
         rows = self._inside(LEASE[start], worker=worker_id, ids=as_json(sorted(ids)))[0]

@@ -1,27 +1,34 @@
 """Enqueue: rows travel as one list and become one INSERT.
 
-A key that is held is found without an error: the look locks the place of the key (UPDLOCK, HOLDLOCK), so that nobody
-inserts it between the look and the insert. Whoever meets the key of an open transaction waits for its end.
+Rows with a key are inserted one after the other, in the order of the keys, each after a look for its key. Whoever meets
+the key of an open transaction waits for its end, and nobody waits for another key: no place in the index is locked
+(HOLDLOCK), which would be that of the neighbours too, as long as the caller's transaction lasts. Who inserts the key
+between the look and the insert causes an error that the batch answers itself, with another look.
 """
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from .. import keys
 from ..columns import ARCHIVE, DLQ, HOT, TRASH
 from ..contract import Enqueued, NewJob
 from ..engine import chunks
+from .errors import KEY_INDEX
 from .session import MSSQLSession
 from .tsql import (
     BIN2,
     BULK,
     COMMITTED,
     FOUND,
+    ID,
+    INSERTED,
     LIST,
-    PLACE,
+    NAME,
+    again_if_taken,
     as_json,
     batch,
     by_ids,
@@ -61,26 +68,47 @@ _COLUMNS |= dict.fromkeys(_ZEROS, "0") | {
     "deadline_at": f"COALESCE(r.deadline_at, {_DEADLINE})",
 }  # fmt: skip
 
-_INTO = f"INSERT INTO {HOT} (\n    {lines(_COLUMNS)})"
-_FROM = f"""SELECT
-    {lines(_COLUMNS.values())}
-FROM OPENJSON(@rows) WITH (
-    {lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS r
-CROSS APPLY (SELECT COALESCE(r.run_at, {_DELAYED}, @now) AS run_at) AS w"""
+_INTO = f"INSERT INTO {HOT} {INSERTED} (\n    {lines(_COLUMNS)})"
+_VALUES = f"SELECT\n    {lines(_COLUMNS.values())}"
+_GIVEN = f"""FROM OPENJSON(@rows) WITH (
+    {{}}{lines(f"{name} {kind}" for name, kind in _FIELDS.items())}) AS r"""
+_WHEN = f"CROSS APPLY (SELECT COALESCE(r.run_at, {_DELAYED}, @now) AS run_at) AS w"
 
-INSERT = batch(f"{_INTO}\n{_FROM};", single=True, rows=LIST, texts=LIST)
+INSERT = batch(f"{_INTO}\n{_VALUES}\n{_GIVEN.format('')}\n{_WHEN};", single=True, rows=LIST, texts=LIST)
 
+_KEYED = f"""
+{_INTO}
+OUTPUT inserted.id INTO @created (id)
+{_VALUES}
+FROM @row AS r
+{_WHEN}
+WHERE r.place = @place AND NOT EXISTS (
+    SELECT 1 FROM {HOT} AS h {COMMITTED}
+    WHERE h.idempotency_key = r.idempotency_key AND h.idempotency_key IS NOT NULL)
+OPTION (LOOP JOIN);
+"""
+_TYPES = _FIELDS | dict.fromkeys(_NAMES, NAME) | {"id": ID}
+
+# An id that exists is an error too, and no other look would help.
 INSERT_KEYED = batch(
     f"""
-{_INTO}
-OUTPUT inserted.id
-{_FROM}
-WHERE NOT EXISTS (
-    SELECT 1 FROM {HOT} AS h {PLACE}
-    WHERE h.idempotency_key = r.idempotency_key {BIN2} AND h.idempotency_key IS NOT NULL)
-OPTION (LOOP JOIN);
+WHILE @place <= @last
+BEGIN
+{textwrap.indent(again_if_taken(_KEYED, "SELECT @place += 1, @taken = 0;", times="@taken", index=KEY_INDEX), "    ")}
+END;
 """,
-    single=True,
+    prepare=f"""
+DECLARE @row TABLE (
+    {lines(["place int NOT NULL PRIMARY KEY", *(f"{name} {kind} NULL" for name, kind in _TYPES.items())])});
+INSERT INTO @row (
+    {lines(("place", *_FIELDS))})
+SELECT
+    {lines(f"r.{name}" for name in ("place", *_FIELDS))}
+{_GIVEN.format("place int, ")};
+DECLARE @created TABLE (id {ID} NOT NULL PRIMARY KEY);
+DECLARE @taken int = 0, @place int = 0, @last int = (SELECT MAX(r.place) FROM @row AS r);
+""",
+    after="SELECT c.id FROM @created AS c;",
     rows=LIST,
     texts=LIST,
 )
@@ -145,16 +173,17 @@ class MSSQLEnqueue(MSSQLSession):
         nothing = (None,) * 3
         listed = [
             (
+                place,
                 *(getattr(row, name) for name in _PLAIN),
                 *(nothing if row.delay is None else span(row.delay)),
                 *(nothing if row.deadline_after is None else span(row.deadline_after)),
                 None if row.run_at is None else instant_text(row.run_at),
                 None if row.deadline_at is None else instant_text(row.deadline_at),
-                *(place for name in _TEXTS for place in texts.place(getattr(row, name))),
+                *(at for name in _TEXTS for at in texts.place(getattr(row, name))),
             )
-            for row in rows
+            for place, row in enumerate(rows)
         ]
-        return {"rows": rows_json(tuple(_FIELDS), listed), "texts": texts.value()}
+        return {"rows": rows_json(("place", *_FIELDS), listed), "texts": texts.value()}
 
     def _existing(self, ids: Sequence[str]) -> set[str]:
         """Which of these ids are somewhere: an earlier try did commit, although its answer was lost."""

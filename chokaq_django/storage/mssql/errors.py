@@ -14,7 +14,7 @@ from django.db import Error as DjangoError
 from ..columns import HOT
 
 
-class Trouble(enum.Enum):
+class Transient(enum.Enum):
     """Errors after which another try can help."""
 
     LOST = "lost"  # the connection is gone, or the server is going: connect again
@@ -23,16 +23,16 @@ class Trouble(enum.Enum):
 
 
 _LOST_NUMBERS = {
-    20, 64, 233, 10053, 10054, 10060,  # the network under the connection
+    20, 64, 121, 233, 10053, 10054, 10060,  # the network under the connection
     596, 6005,  # session killed, shutdown in progress
-    921, 922, 976, 983, 3906,  # database not recovered yet, secondary replica, read-only: a failover
+    921, 922, 976, 983, 3906, 4221,  # database not recovered yet, secondary replica, read-only: a failover
     4060, 40197, 40613,  # Azure: database moves to another node
 }  # fmt: skip
 _BUSY_NUMBERS = {
     -2,  # the client's timeout
     1204, 1205, 1222, 3960, 3961,  # out of locks, deadlock, lock timeout, snapshot conflicts
-    701, 8645, 8651,  # no memory for the statement now
-    10928, 10929, 40501, 49918, 49919, 49920,  # Azure: limits and throttling
+    701, 8628, 8645, 8651,  # no memory for the statement now, no time to plan it
+    10928, 10929, 10936, 40501, 49918, 49919, 49920,  # Azure: limits and throttling
 }  # fmt: skip
 _UNIQUE_NUMBERS = {2601, 2627}
 
@@ -56,17 +56,18 @@ _STATES = {
 _LOST_TEXTS = (
     "communication link failure", "transport-level error", "tcp provider", "named pipes provider",
     "connection is broken", "connection reset", "broken pipe", "closed connection", "connection is closed",
-    "connection was closed", "connection has been closed", "not connected to", "session is in the kill state",
+    "connection was closed", "connection has been closed", "connection may have been terminated", "not connected to",
+    "session is in the kill state",
     "shutdown is in progress", "server closed the connection", "terminating connection", "is starting up",
     "the connection is no longer usable", "login timeout expired", "unable to complete login process",
-    "is not currently available", "database is read-only", "cannot open database",
+    "is not currently available", "login to read-secondary failed", "database is read-only", "cannot open database",
     "service has encountered an error processing your request",
 )  # fmt: skip
 _BUSY_TEXTS = (
     "was deadlocked on", "deadlock victim", "deadlock detected", "could not serialize access",
     "lock request time out", "lock timeout", "query timeout expired", "statement timeout", "could not obtain lock",
     "snapshot isolation transaction aborted", "service is currently busy", "not enough resources",
-    "insufficient system memory", "waiting for memory resources",
+    "insufficient system memory", "waiting for memory resources", "waiting to optimize the query",
 )  # fmt: skip
 _UNIQUE_TEXTS = (
     "cannot insert duplicate key", "violation of primary key constraint", "violation of unique key constraint",
@@ -77,16 +78,23 @@ _NUMBER = re.compile(r"\((-?\d+)\)(?= \(SQL|; \[|\s*$)")
 """The server's number at the end of each message of pyodbc's text. Values in brackets stand elsewhere in it."""
 _STATE = re.compile(r"^\[?([0-9A-Z]{5})\]?$|^\[([0-9A-Z]{5})\]|SQLSTATE code: ([0-9A-Z]{5})")
 
-_JOB_TABLES, _KEY_INDEX = HOT.removesuffix("hot"), "chokaq_hot_key"
+KEY_INDEX = "chokaq_hot_key"
+_JOB_TABLES = HOT.removesuffix("hot")
 
 
-def trouble(error: BaseException | None) -> Trouble | None:
+def transient(error: BaseException | None) -> Transient | None:
     """What another try could help against; None for what would fail again."""
     for link in _chain(error):
-        found = _trouble(link)
+        found = _transient(link)
         if found is not None:
             return found
     return None
+
+
+def is_deadlock(error: BaseException | None) -> bool:
+    """Whether the server has undone the transaction, the victim of a deadlock; 1205, however the driver says it."""
+    texts = ("was deadlocked on", "deadlock victim", "deadlock detected")
+    return any(1205 in _numbers(link) or any(text in _text(link) for text in texts) for link in _chain(error))
 
 
 def is_unique_violation(error: BaseException | None) -> bool:
@@ -104,19 +112,19 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return links
 
 
-def _trouble(error: BaseException) -> Trouble | None:
+def _transient(error: BaseException) -> Transient | None:
     states, numbers, text = _states(error), _numbers(error), _text(error)
     if _is_unique(states, numbers, text):
         # A job's id that exists is a caller's mistake, and not a race.
-        return Trouble.RACE if _KEY_INDEX in text or _JOB_TABLES not in text else None
+        return Transient.RACE if KEY_INDEX in text or _JOB_TABLES not in text else None
     if numbers & _LOST_NUMBERS or any(state.startswith(_LOST_STATES) for state in states):
-        return Trouble.LOST
+        return Transient.LOST
     if numbers & _BUSY_NUMBERS:
-        return Trouble.BUSY
+        return Transient.BUSY
     if any(part in text for part in _LOST_TEXTS):
-        return Trouble.LOST
+        return Transient.LOST
     if states & _BUSY_STATES or any(part in text for part in _BUSY_TEXTS):
-        return Trouble.BUSY
+        return Transient.BUSY
     return None
 
 

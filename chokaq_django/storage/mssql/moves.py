@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..columns import BUCKET, BULK_OPERATION, DLQ, HOT, HOT_COLUMNS, names, select
-from ..contract import LiveRow, WorkerOrders, WorkerRow
-from ..fleet import BULK_AWAKE
+from ..columns import DLQ, HOT, HOT_COLUMNS, names, select
+from ..contract import LiveRow
+from ..fleet import FOR_ALL
 from ..moves import LIVE_COLUMNS
 from .session import MSSQLSession
-from .tsql import CHANGED, FOUND, ID, LIST, PASSING, PLACE, UNLOCKED, as_json, batch, later, lines, span
+from .tsql import FOUND, ID, INSERTED, LIST, PASSING, PLACE, UNLOCKED, as_json, batch, lines
 
 _RESURRECTED = {
     "payload": "COALESCE(@payload, d.payload)", "tags": "COALESCE(@tags, d.tags)",
@@ -28,7 +28,7 @@ _WITHOUT_KEY = {**_RESURRECTED, "idempotency_key": "NULL"}
 def _insert(changed: dict[str, str], source: str) -> str:
     values = (changed.get(column) or f"d.{column}" for column in HOT_COLUMNS)
     return f"""
-INSERT INTO {HOT} (
+INSERT INTO {HOT} {INSERTED} (
     {lines(HOT_COLUMNS)})
 SELECT
     {lines(values)}
@@ -66,35 +66,17 @@ INSERT INTO @id (id) SELECT j.id FROM OPENJSON(@ids) WITH (id nvarchar(26) '$') 
     for keep_key in (True, False)
 }
 
-# A row that is being written now is alive: a rescuer need not see it, and must not wait for it.
-LIVE_ROWS = f"""SELECT {lines((f"h.{column}" for column in LIVE_COLUMNS), 7)}
-FROM {HOT} AS h {PASSING}
-WHERE h.status IN (1, 2) AND h.queue > N''"""
-
-# Whole ticks, the key is the tick first, and nobody writes to an old one any more. Each two thousand rows are a
-# transaction of their own: all of them in one would be more locks than SQL Server keeps by row.
-TRIM_BUCKETS = batch(
+# A row that is being written now is alive: a rescuer need not see it, and must not wait for it. "@first" is there so
+# that the statement has a variable: in one without any, a database with PARAMETERIZATION FORCED makes parameters of the
+# literals, which the filter of the index does not match (error 8622).
+LIVE_ROWS = batch(
     f"""
-SELECT @last = MAX(old.at)
-FROM (
-    SELECT TOP (@limit) b.at FROM {BUCKET} AS b {FOUND}
-    WHERE b.at <= {later("@days", "@seconds", "@microseconds")}
-    ORDER BY b.at) AS old;
-WHILE @last IS NOT NULL
-BEGIN
-    DELETE TOP (2000) b FROM {BUCKET} AS b {CHANGED} WHERE b.at <= @last;
-    SET @deleted = @@ROWCOUNT;
-    SET @all = @all + @deleted;
-    IF @deleted < 2000 BREAK;
-END;
+SELECT {lines((f"h.{column}" for column in LIVE_COLUMNS), 7)}
+FROM {HOT} AS h {PASSING}
+WHERE h.status IN (1, 2) AND h.queue > @first;
 """,
-    prepare="DECLARE @last datetime2(6), @deleted int, @all int = 0;",
-    after="SELECT @all;",
+    prepare="DECLARE @first nvarchar(510) = N'';",
     single=True,
-    limit="int",
-    days="int",
-    seconds="int",
-    microseconds="int",
 )
 
 
@@ -119,24 +101,25 @@ class MSSQLMoves(MSSQLSession):
         free, key_params = "", list[object]()
         if keep_key:
             others, key_params = self._among("c.id", list(ids))
+            # "+ N''": sought are the few ids, and not all that come before one.
             free = f"""
 AND (d.idempotency_key IS NULL OR (
     NOT EXISTS (
         SELECT 1 FROM {source} AS c {FOUND}
-        WHERE {others} AND c.idempotency_key = d.idempotency_key AND c.id < d.id)
+        WHERE {others} AND c.idempotency_key = d.idempotency_key AND c.id + N'' < d.id)
     AND NOT EXISTS (
         SELECT 1 FROM {HOT} AS h {PLACE}
         WHERE h.idempotency_key = d.idempotency_key AND h.idempotency_key IS NOT NULL)))"""
         else:
             changed = {**changed, "idempotency_key": "NULL"}
         self._execute(
-            f"INSERT INTO {HOT} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')}\n"
+            f"INSERT INTO {HOT} {INSERTED} ({names(HOT_COLUMNS)})\nSELECT {select(HOT_COLUMNS, changed, 'd')}\n"
             f"FROM {source} AS d {FOUND}\nWHERE {among}{free}\nOPTION (LOOP JOIN)",
             [*params, *id_params, *key_params],
         )
 
     def live_rows(self) -> list[LiveRow]:
-        return [self._live_row(row) for row in self._single(lambda: self._query(LIVE_ROWS))]
+        return [self._live_row(row) for row in self._alone(LIVE_ROWS)[0]]
 
     def _overdue(self) -> str:
         # "IS NOT NULL" is what the index of deadlines is filtered by. "+ 0" as on the other engines: without it a plan
@@ -146,18 +129,11 @@ AND (d.idempotency_key IS NULL OR (
             f"AND deadline_at < @now ORDER BY deadline_at {self.LIMIT}"
         )
 
-    def trim_buckets(self, older_than: float, limit: int) -> int:
-        days, seconds, microseconds = span(-older_than)
-        values = {"limit": limit, "days": days, "seconds": seconds, "microseconds": microseconds}
-        return int(self._alone(TRIM_BUCKETS, **values)[0][0][0])
+    def _orders(self) -> str:
+        return "desired_concurrency, stop_requested"  # OUTPUT has no subqueries
 
-    ORDERS = "desired_concurrency, stop_requested"
-
-    def _register(self, row: WorkerRow) -> WorkerOrders:
-        # OUTPUT has no subqueries.
-        orders = super()._register(row)
-        orders.operations = bool(self._query(f"SELECT id FROM {BULK_OPERATION} WHERE {BULK_AWAKE}"))
-        return orders
+    def _wanted_of_all(self, found: Sequence[object]) -> Sequence[object]:
+        return self._query(f"SELECT {FOR_ALL}, {self.NOW}")[0]
 
     def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
         # The key is the first column of these tables. Whoever inserts the same one now is waited for.

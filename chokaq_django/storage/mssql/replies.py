@@ -25,11 +25,12 @@ STARTED = batch(
     leases=LIST,
 )
 
+# "+ 0": were the two conditions on the status made one, the filter of the index would not stand there any more.
 UNHEARD = batch(
     f"""
 SELECT {lines((f"h.{column}" for column in CLAIMED_COLUMNS), 7)}, @now
 FROM {HOT} AS h {COMMITTED}
-WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status = 2
+WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status + 0 = 2
     AND h.worker_id = @worker
     AND (@newest IS NULL OR h.started_at > @newest)
     AND h.id NOT IN (SELECT j.item {BIN2} FROM OPENJSON(@known) WITH (item nvarchar(26) '$') AS j)

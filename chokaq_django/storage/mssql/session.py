@@ -27,7 +27,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..base import SQLStorage
 from ..contract import StorageError
 from ..engine import Row
-from .errors import Trouble, trouble
+from .errors import Transient, is_deadlock, transient
 from .tsql import AFTER, BIN2, BUCKET, LOCKED, NOW, UNLOCKED, Batch, Texts, as_json, instant_text, span, statement
 
 T = TypeVar("T")
@@ -45,16 +45,28 @@ SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL
 SET NUMERIC_ROUNDABORT OFF;
 """
 """What filtered indexes require of a session that writes, and what a worker wants of it."""
+_LANGUAGE = "SET LANGUAGE us_english"
+"""Of the server's messages: mssql-python tells no numbers, and errors are known by what they say."""
 _SLOT = re.compile(f"{re.escape(AFTER)}|%%|%s")
 
 _WIDTH, _WIDE = "SELECT LEN(N'\U0001d11e')", 2
 """Whether a character beyond U+FFFF counts as two, which the database's collation decides."""
+_LOUD = "SET NOCOUNT OFF;"
+_MARK = """
+DECLARE @read int;
+SELECT @read = COUNT(*) FROM chokaq_queue WHERE name = N'';
+SELECT CASE WHEN @@TRANCOUNT > 0 THEN CURRENT_TRANSACTION_ID() END;
+"""
+"""The number of the transaction. One that a driver begins implicitly does not begin before a table is read."""
 _ROLL_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION"
 
 
 class MSSQLSession(SQLStorage):
     """Connection and dialect."""
 
+    GENERATIONS: ClassVar[str] = (
+        "OPENJSON(CAST(%s AS nvarchar(max))) WITH (id nvarchar(26) '$[0]', generation int '$[1]') AS g"
+    )
     NOW: ClassVar[str] = NOW
     BUCKET: ClassVar[str] = BUCKET
     LIMIT = "OFFSET 0 ROWS FETCH NEXT %s ROWS ONLY"
@@ -62,6 +74,9 @@ class MSSQLSession(SQLStorage):
     LOCK_SKIP = ""
     HINT = LOCKED
     HINT_SKIP = UNLOCKED
+    HINT_ALL = "WITH (TABLOCK, HOLDLOCK)"
+    """Nothing moves meanwhile. On each table of a statement: one without it would be read as it was when the statement
+    began, and the others as they are when their locks are got. Only a repair does this, which somebody runs by hand."""
 
     def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
         super().__init__(connection, private=private)
@@ -80,6 +95,9 @@ class MSSQLSession(SQLStorage):
         listed = "FROM OPENJSON(CAST(%s AS nvarchar(max))) WITH (item nvarchar(510) '$') AS j"
         return f"{column} IN (SELECT j.item {BIN2} {listed})", [as_json(list(values))]
 
+    def _by_index(self, table: str, index: str) -> str:
+        return f"{table} WITH (INDEX ({index}), FORCESEEK)"
+
     def _instant(self, value: dt.datetime | None) -> Any:
         # As text, which means the same in every language and of which no driver cuts the fraction.
         return None if value is None else instant_text(value)
@@ -96,11 +114,14 @@ class MSSQLSession(SQLStorage):
 
     # -- errors -------------------------------------------------------------------------------------------------------
 
-    def _is_transient(self, error: BaseException) -> bool:
-        return trouble(error) is not None
+    def is_transient(self, error: BaseException) -> bool:
+        return transient(error) is not None
+
+    def is_deadlock(self, error: BaseException) -> bool:
+        return is_deadlock(error)
 
     def _recover(self, error: BaseException) -> None:
-        if trouble(error) is Trouble.LOST:
+        if transient(error) is Transient.LOST:
             self._drop()
 
     def _drop(self) -> None:
@@ -120,9 +141,18 @@ class MSSQLSession(SQLStorage):
             self._connected()
         if params:
             sql, params = bound(sql, params)
-        if not self.private and sql.startswith("SET NOCOUNT"):
-            # It would stay, and Django could not tell how many rows its own statements change.
-            sql += "\nSET NOCOUNT OFF;"
+        if self.private or not sql.startswith("SET NOCOUNT"):
+            return self._run(sql, params)
+        # It would stay, and Django could not tell how many rows its own statements change.
+        try:
+            return self._run(f"{sql}\n{_LOUD}", params)
+        except DatabaseError as error:
+            if transient(error) is not Transient.LOST:
+                with contextlib.suppress(DatabaseError):
+                    self._run(_LOUD, ())
+            raise
+
+    def _run(self, sql: str, params: Sequence[Any]) -> list[list[Row]]:
         results: list[list[Row]] = []
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params or None)
@@ -188,6 +218,7 @@ class MSSQLSession(SQLStorage):
             )
         with self.connection.cursor() as cursor:
             cursor.execute(_CONFIGURE)
+            cursor.execute(_LANGUAGE)  # by itself: the server answers with a message, behind which a batch may end
             if self._wide is None:
                 cursor.execute(_WIDTH)
                 self._wide = cursor.fetchall()[0][0] == _WIDE
@@ -218,6 +249,13 @@ class MSSQLSession(SQLStorage):
             raise
         finally:
             self._open = False
+
+    def mark_transaction(self) -> object:
+        # The victim of a deadlock has lost the whole transaction; it may catch the error and go on in another.
+        return self._results(_MARK)[0][0][0]
+
+    def is_marked(self, mark: object) -> bool:
+        return bool(self._results(_MARK)[0][0][0] == mark)
 
     def _roll_back(self) -> None:
         if self.connection.connection is None or self.connection.connection is not self._raw:

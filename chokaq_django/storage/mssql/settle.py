@@ -16,15 +16,18 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from ...job.envelope import PERSON_LIMIT
+from ...job.error_info import TYPE_LIMIT
 from ...observability.events import Event, log_event
-from ..buckets import NO_REASON, Tally, reason_of
+from ..buckets import BUCKETS, NO_REASON, Tally, reason_of
 from ..columns import ARCHIVE, ARCHIVE_COLUMNS, DLQ, DLQ_COLUMNS, HOT
 from ..contract import Applied, Outcome, OutcomeKind
 from ..engine import Row, chunks
+from ..groups import GROUPS, GroupTally, fingerprint_of
 from ..moves import Burial
-from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, PERSON_LIMIT, TYPE_LIMIT, UNSTARTED
+from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, UNSTARTED
 from ..text import storable
-from .buckets import BUCKETS_ADDED, BUCKETS_GIVEN, MSSQLBuckets, buckets_json
+from .sums import TICK, MSSQLSums, added, summed_json
 from .tsql import (
     CHANGED,
     FOUND,
@@ -130,8 +133,9 @@ WHERE h.claim_number = o.claim_number AND h.worker_id = @worker AND h.status = o
 @functools.cache
 def settle_batch(targets: tuple[str, ...], counted: bool) -> Batch:
     """The batch for outcomes of these targets; ``counted``: any of them counts in the metrics."""
-    writes = "".join(_WRITES[target] for target in targets) + (BUCKETS_ADDED if counted else "")
-    given = {"worker": WORKER, "outcomes": LIST, "texts": LIST} | ({"buckets": LIST} if counted else {})
+    summed = ({"buckets": BUCKETS} if counted else {}) | ({"groups": GROUPS} if TO_DLQ in targets else {})
+    writes = "".join([*(_WRITES[target] for target in targets), *(added(rows, name) for name, rows in summed.items())])
+    given = {"worker": WORKER, "outcomes": LIST, "texts": LIST, **dict.fromkeys(summed, LIST)}
     return Batch(
         tuple(given.items()),
         f"""{_HOLD.strip()}
@@ -141,7 +145,7 @@ BEGIN
 {writes.strip()}
 END;
 """,
-        prepare=f"{OUTCOMES}{_HELD}{BUCKETS_GIVEN if counted else ''}",
+        prepare=f"{OUTCOMES}{_HELD}{TICK if counted else ''}",
         after="SELECT s.id, s.asked, s.asked_by FROM @held AS s;",
     )
 
@@ -171,7 +175,7 @@ WHERE h.status = 0;
 )
 
 
-class MSSQLSettle(MSSQLBuckets):
+class MSSQLSettle(MSSQLSums):
     """Ends of executions, and burials."""
 
     def settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
@@ -213,9 +217,12 @@ class MSSQLSettle(MSSQLBuckets):
         """Write these if all of them are held. The ids that are, and who has asked to cancel them."""
         targets = tuple(sorted({_target(outcome) for outcome in outcomes}))
         buckets = Tally(worker_id).settled(outcomes).rows()
+        groups = GroupTally(worker_id).settled(outcomes).rows()
         values: dict[str, Any] = {"worker": worker_id, **self._outcomes([_row(outcome) for outcome in outcomes])}
         if buckets:
-            values["buckets"] = buckets_json(buckets)
+            values["buckets"] = summed_json(BUCKETS, [row.values() for row in buckets])
+        if groups:
+            values["groups"] = summed_json(GROUPS, [row.values(self._instant) for row in groups])
         return self._alone(settle_batch(targets, bool(buckets)), **values)[-1]
 
     def _outcomes(self, rows: Sequence[_Row]) -> dict[str, str]:
@@ -236,12 +243,8 @@ class MSSQLSettle(MSSQLBuckets):
         asked = {row[0]: row[5] for row in rows if row[4]}
         return {outcome.id for outcome in outcomes if _trace(outcome) in done}, asked
 
-    def _bury(self, burials: Sequence[Burial]) -> None:
-        tally = Tally(self._shard)
-        for burial in burials:
-            tally.buried(burial.queue, burial.type, burial.reason)
+    def _write_burials(self, burials: Sequence[Burial]) -> None:
         self._inside(BURY, **self._outcomes([_burial(burial) for burial in burials]))
-        self._add_buckets(tally.rows())
 
 
 def _target(outcome: Outcome) -> str:
@@ -276,7 +279,8 @@ def _burial(burial: Burial) -> _Row:
 
 
 def _failure(dead: Outcome | Burial) -> tuple[Any, ...]:
-    return int(dead.reason if isinstance(dead, Burial) else reason_of(dead)), dead.fingerprint
+    reason = int(dead.reason if isinstance(dead, Burial) else reason_of(dead))
+    return reason, fingerprint_of(dead, reason)
 
 
 def _failure_texts(dead: Outcome | Burial) -> _Texts:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..columns import HOT, QUEUE
+from ..columns import GROUP, HOT, QUEUE
 from ..text import storable
 
 BIN2 = "COLLATE Latin1_General_100_BIN2"
@@ -37,11 +37,14 @@ LOCKED = "WITH (FORCESEEK, UPDLOCK, ROWLOCK)"
 """Lock them, waiting for rows that others have locked."""
 UNLOCKED = "WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
 """Lock them, passing over rows that others have locked. With row versioning READPAST needs READCOMMITTEDLOCK."""
+INSERTED = "WITH (ROWLOCK)"
+"""Insert waiting rows: never a page of them, for which a claim would have to wait."""
 PLACE = "WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)"
 """Lock the place of a key, so that nobody inserts it, and no other place."""
-PASSING = "WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)"
-"""Read what is committed, passing over rows that others are writing just now: it waits for nobody."""
-COMMITTED = "WITH (FORCESEEK, READCOMMITTEDLOCK)"
+PASSING = "WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
+"""Read what is committed, passing over rows that others are writing just now: it waits for nobody. READPAST passes over
+locked rows and waits for locked pages, hence ROWLOCK in every hint."""
+COMMITTED = "WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK)"
 """Read what is committed, waiting for rows that others are writing just now, with row versioning too."""
 
 CLOSED = f"""EXISTS (
@@ -55,6 +58,31 @@ FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status 
 HELD = f"""FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
 INNER LOOP JOIN {HOT} AS h {{}} ON h.id = l.id {BIN2}"""
 """From few leases to their rows: one seek for each, in the order of ids, whatever the plan was made on."""
+
+
+MOST_TAKEN = 100
+"""Times in a row that somebody may be faster: a duplicate that no look finds must not hold the server for ever."""
+
+
+def again_if_taken(insert: str, then: str = "BREAK;", *, times: str, index: str = "") -> str:
+    """Statements that insert rows which they have just not found, done again when somebody else was faster: he has
+    committed, and they are found. No place is locked for it, so that nobody waits who writes something else.
+
+    ``then``: what follows on success. ``times``: a variable that counts. ``index``: the one whose duplicates are meant,
+    if the table has others.
+
+    Such an error undoes its own statement only; where XACT_ABORT has it end the transaction (a worker's connection), it
+    is raised, and the transaction is done again as a whole.
+    """
+    other = f" OR CHARINDEX(N'{index}', ERROR_MESSAGE()) = 0" if index else ""
+    return f"""BEGIN TRY
+{textwrap.indent(insert.strip(), "    ")}
+    {then}
+END TRY
+BEGIN CATCH
+    SET {times} += 1;
+    IF ERROR_NUMBER() NOT IN (2601, 2627){other} OR XACT_STATE() = -1 OR {times} > {MOST_TAKEN} THROW;
+END CATCH;"""
 
 
 def by_ids(table: str, alias: str, hint: str = FOUND) -> str:
@@ -137,20 +165,24 @@ def batch(work: str, *, prepare: str = "", after: str = "", single: bool = False
     return Batch(tuple(given.items()), work, prepare, after, single)
 
 
-_BY_KEY = "(?=(?:id|job_id|operation_id|name|type) (?:=|IN) )"
+_BY_KEY = "(?=(?:id|job_id|operation_id|name|type|series|fingerprint) (?:=|IN) )"
 _UPDATE = re.compile(rf"UPDATE (\w+) SET (.*) WHERE {_BY_KEY}", re.DOTALL)
 _DELETE = re.compile(rf"DELETE FROM (\w+) WHERE {_BY_KEY}")
 _SELECT = re.compile(rf"FROM (\w+) +WHERE {_BY_KEY}")
-_WAITING = re.compile(rf"FROM ({HOT}) WHERE (?=status = 0 AND queue = )")
+_KEYED = re.compile(rf"FROM {HOT} WHERE (?=idempotency_key IN )")
+_PASSED = re.compile(rf"FROM ({HOT}|{GROUP}) WHERE (?=status = 0 AND queue = |series > )")
 
 
 def sought(sql: str) -> str:
-    """A portable statement that finds rows by their keys, or waiting rows by their index, with a hint to do so."""
+    """A portable statement that finds rows by their keys, or waiting rows by their index, with a hint to do so. Waiting
+    rows, and those of groups that are looked through, are not waited for."""
     for change, form in ((_UPDATE, rf"UPDATE h SET \2 FROM \1 AS h {CHANGED} WHERE h."),
                          (_DELETE, rf"DELETE h FROM \1 AS h {CHANGED} WHERE h.")):  # fmt: skip
         if change.match(sql):
             return change.sub(form, sql, count=1)
-    return _WAITING.sub(rf"FROM \1 {PASSING} WHERE ", _SELECT.sub(rf"FROM \1 {FOUND} WHERE ", sql))
+    # The index of idempotency keys serves whoever says its filter.
+    sql = _KEYED.sub(f"FROM {HOT} {FOUND} WHERE idempotency_key IS NOT NULL AND ", sql)
+    return _PASSED.sub(rf"FROM \1 {PASSING} WHERE ", _SELECT.sub(rf"FROM \1 {FOUND} WHERE ", sql))
 
 
 def statement(sql: str, *, count: bool) -> str:

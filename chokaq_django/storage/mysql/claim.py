@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..columns import CLAIMED_COLUMNS, HOT, names
+from ...models.fields import from_db
+from ..columns import CLAIMED_COLUMNS, HOT
 from ..constrained import CANDIDATE_COLUMNS, Candidate, in_order, levels
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row, chunks
@@ -21,36 +22,46 @@ from .tables import outcomes
 _NOW = MySQLSession.NOW
 
 
-def _head(columns: str) -> str:
+def _head(columns: str, max_crashes: int | None = None) -> str:
     """The first due rows of one pair. The index is named: a plan must not depend on statistics, which are those of an
     empty table when rows have just come."""
+    few = "" if max_crashes is None else f"AND crash_count <= {int(max_crashes)} "
     return (
         f"SELECT {columns} FROM {HOT} FORCE INDEX (chokaq_hot_claim) WHERE status = 0 AND queue = %s "
-        f"AND priority = %s AND run_at >= %s AND run_at <= {_NOW} ORDER BY run_at, id LIMIT %s"
+        f"AND priority = %s AND run_at >= %s AND run_at <= {_NOW} {few}ORDER BY run_at, id LIMIT %s"
     )
 
 
-def _first_slots(count: int) -> str:
-    """Slot, due time and id of the first due rows of so many pairs together, from the index alone."""
-    heads = " UNION ALL ".join(f"({_head(f'{slot} AS slot, run_at, id')})" for slot in range(count))
+def _first_slots(count: int, max_crashes: int | None) -> str:
+    """Slot, due time and id of the first due rows of so many pairs together; from the index alone where crashes do not
+    matter."""
+    heads = " UNION ALL ".join(f"({_head(f'{slot} AS slot, run_at, id', max_crashes)})" for slot in range(count))
     return f"SELECT slot, run_at, id FROM ({heads}) u ORDER BY run_at, id LIMIT %s"
 
 
 def _text(instant: str) -> str:
-    """An instant as ISO text: Python reads it in a tenth of the time that the drivers take for their own form."""
+    """An instant as ISO text: Python reads it in a tenth of the time that the drivers take for their own form, and one
+    that does not exist (2026-02-00) stays something that can be sorted."""
     return f"CONCAT({instant}, '+00:00')"
 
 
 _INSTANTS = ("created_at", "started_at", "run_at", "due_at", "deadline_at")
-_CLAIMED = ", ".join(_text(column) if column in _INSTANTS else column for column in CLAIMED_COLUMNS)
+_CLAIMED, _CANDIDATE = (
+    ", ".join(_text(column) if column in _INSTANTS else column for column in columns)
+    for columns in (CLAIMED_COLUMNS, CANDIDATE_COLUMNS)
+)
 _LATE = f"COALESCE(deadline_at < {_NOW}, 0)"
-_TAKE = f"({_head(f'{_CLAIMED}, {_LATE}, {_text(_NOW)}')} FOR UPDATE SKIP LOCKED)"
-_CANDIDATES = f"({_head(f'{names(CANDIDATE_COLUMNS)}, {_NOW}')} FOR UPDATE SKIP LOCKED)"
+_TAKEN = f"{_CLAIMED}, {_LATE}, {_text(_NOW)}"
 _LEASED = f"UPDATE {HOT} FORCE INDEX (PRIMARY) SET worker_id = %s, claim_number = claim_number + 1, updated_at = %s"
 _FETCH = f"{_LEASED}, status = 1 WHERE "
 SPARE = 16
 """Rows that a claim of several queues may lock without taking them; for more it first reads how many are where."""
 _START = f"{_LEASED}, status = 2, attempt = attempt + 1, started_at = %s, heartbeat_at = %s WHERE "
+
+
+def _locked(columns: str, max_crashes: int | None) -> str:
+    """The same, locked."""
+    return f"({_head(columns, max_crashes)} FOR UPDATE SKIP LOCKED)"
 
 
 class ClaimStatements(Seeks):
@@ -67,7 +78,8 @@ class ClaimStatements(Seeks):
         in_order(jobs, request)
         claim = Claim(jobs) if jobs else self._claim(request)
         self._unconfirmed = []
-        self._floors.claimed(claim.jobs)
+        if request.max_crashes is None:  # else something may wait before them
+            self._floors.claimed(claim.jobs)
         return claim
 
     def _claim(self, request: ClaimRequest) -> Claim:
@@ -118,46 +130,49 @@ class ClaimStatements(Seeks):
         """Lease the first due rows of these pairs."""
         rows: list[Row] = []
         for level in levels(due, request):
-            rows += self._head_of(level, request.limit - len(rows))
+            rows += self._head_of(level, request.limit - len(rows), request.max_crashes)
             if len(rows) >= request.limit:
                 break
         jobs = []
-        for late in (0, 1):
-            group = [row for row in rows if row[-2] == late]
+        for only in (False, True):
+            group = [row for row in rows if bool(row[-2] or row[_CRASHES]) is only]
             if group:
-                jobs += self._lease_rows(request.worker_id, group, start=request.start and not late)
+                jobs += self._lease_rows(request.worker_id, group, start=request.start and not only)
         return jobs
 
-    def _head_of(self, level: Sequence[Pair], need: int) -> list[Row]:
+    def _head_of(self, level: Sequence[Pair], need: int, max_crashes: int | None) -> list[Row]:
         """The first ``need`` due rows of these pairs together, locked, and few rows beyond them: others want those."""
         few = need * (len(level) - 1) <= SPARE
-        shares = dict.fromkeys(level, need) if few else self._shares(level, need)
+        shares = dict.fromkeys(level, need) if few else self._shares(level, need, max_crashes)
         if not shares:
             return []
         rows: list[Row] = []
+        take = _locked(_TAKEN, max_crashes)
         for part in chunks(list(shares.items()), SELECTS):
-            rows += self._query(" UNION ALL ".join([_TAKE] * len(part)), self._of_heads(part))
+            rows += self._query(" UNION ALL ".join([take] * len(part)), self._of_heads(part))
         return sorted(rows, key=_order)[:need] if len(rows) > need else rows
 
     def _of_heads(self, limits: Iterable[tuple[Pair, int]]) -> list[Any]:
         """The parameters of _head for each."""
         return [value for pair, limit in limits for value in (*pair, self._floors.of(pair), limit)]
 
-    def _shares(self, level: Sequence[Pair], need: int) -> dict[Pair, int]:
-        """How many of the first ``need`` due rows each pair has, read from the index alone."""
+    def _shares(self, level: Sequence[Pair], need: int, max_crashes: int | None) -> dict[Pair, int]:
+        """How many of the first ``need`` due rows each pair has."""
         if len(level) <= SELECTS:
-            sql = f"SELECT slot, COUNT(*) FROM ({_first_slots(len(level))}) t GROUP BY slot"
+            sql = f"SELECT slot, COUNT(*) FROM ({_first_slots(len(level), max_crashes)}) t GROUP BY slot"
             rows = self._query(sql, [*self._of_heads((pair, need) for pair in level), need])
             return {level[slot]: share for slot, share in rows}
         ahead: list[tuple[Any, str, Pair]] = []
         for part in chunks(level, SELECTS):
-            rows = self._query(_first_slots(len(part)), [*self._of_heads((pair, need) for pair in part), need])
+            rows = self._query(
+                _first_slots(len(part), max_crashes), [*self._of_heads((pair, need) for pair in part), need]
+            )
             ahead += [(run_at, job_id, part[slot]) for slot, run_at, job_id in rows]
             ahead = sorted(ahead)[:need]
         return Counter(pair for _, _, pair in ahead)
 
     def _lease_rows(self, worker_id: str, rows: Sequence[Row], *, start: bool) -> list[ClaimedJob]:
-        """Lease locked rows of _TAKE. What the UPDATE makes of them is known without reading them again."""
+        """Lease locked rows of _TAKEN. What the UPDATE makes of them is known without reading them again."""
         started = dt.datetime.fromisoformat(rows[-1][-1])
         now = self._instant(started)
         among, params = self._among("id", sorted(row[0] for row in rows))
@@ -183,7 +198,7 @@ class ClaimStatements(Seeks):
         for name in _INSTANTS:
             text = getattr(job, name)
             if text is not None:
-                setattr(job, name, dt.datetime.fromisoformat(text))
+                setattr(job, name, from_db(text))
         return job
 
     # -- the constrained claim ----------------------------------------------------------------------------------------
@@ -194,11 +209,12 @@ class ClaimStatements(Seeks):
         self._unconfirmed = claim.jobs
         return claim
 
-    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]], max_crashes: int) -> list[Candidate]:
         rows: list[Row] = []
+        look = _locked(f"{_CANDIDATE}, {_NOW}", max_crashes)
         for part in chunks(wanted, SELECTS):
             params = self._of_heads(((queue, priority), limit) for queue, priority, limit in part)
-            rows += self._query(" UNION ALL ".join([_CANDIDATES] * len(part)), params)
+            rows += self._query(" UNION ALL ".join([look] * len(part)), params)
         return sorted(map(self._candidate, rows), key=lambda row: (row.run_at, row.id))
 
     def _defer(self, delays: Sequence[tuple[str, float]]) -> None:
@@ -210,8 +226,9 @@ class ClaimStatements(Seeks):
 
 
 _RUN_AT = CLAIMED_COLUMNS.index("run_at")
+_CRASHES = CLAIMED_COLUMNS.index("crash_count")
 
 
 def _order(row: Row) -> tuple[str, str]:
-    """Sorts rows of _TAKE of one level; all instants have the same form."""
+    """Sorts rows of _TAKEN of one level; all instants have the same form."""
     return row[_RUN_AT], row[0]

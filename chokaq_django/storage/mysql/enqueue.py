@@ -22,7 +22,7 @@ from ..columns import ARCHIVE, DLQ, HOT, TRASH, names
 from ..contract import Enqueued, NewJob, StorageError
 from ..engine import chunks
 from .errors import is_duplicate
-from .session import LAST_INSTANT, MySQLSession, as_json
+from .session import LAST_INSTANT, MySQLSession, as_json, size
 from .tables import TEXT, json_table
 
 BULK = 2_000
@@ -207,7 +207,7 @@ class EnqueueStatements(MySQLSession):
     ) -> None:
         text = as_json(table)
         # In the statement each quote and backslash of the JSON has another backslash before it.
-        if 2 * len(text) < self._room():
+        if 2 * size(text) < self._room():
             self._execute(sql, {**same, "rows": text})
         elif len(table) == 1:
             self._execute(insert_one(tuple(values[0])), values[0])

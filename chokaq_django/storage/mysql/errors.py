@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from django.db import Error as DatabaseError
+from django.db import InterfaceError
 
-DUPLICATE_KEY = 1062
+DUPLICATE_KEY, DEADLOCK, NO_SAVEPOINT = 1062, 1213, 1305
 
 BROKEN = frozenset({
     1053,  # server shutdown in progress
@@ -14,6 +15,7 @@ BROKEN = frozenset({
     2002, 2003, 2005,  # cannot connect; unknown host
     2006, 2013, 2055,  # gone away; lost connection during a query, at a read or write
     2012, 2014, 2026,  # handshake, commands out of sync, TLS
+    3032, 3168,  # a server in offline mode; one that is not available yet or any more (MySQL)
     4031,  # closed by the server because it was idle (MySQL)
 })  # fmt: skip
 """The connection is of no use any more; a new one may be."""
@@ -24,7 +26,7 @@ TRANSIENT = BROKEN | frozenset({
     1047,  # a Galera node that is not ready
     1180,  # error during COMMIT: certification failed on another Galera node
     1205,  # lock wait timeout
-    1213,  # deadlock victim
+    DEADLOCK,  # its victim
     1317,  # somebody killed the query
     1412,  # table definition has changed
     1637,  # too many active transactions
@@ -40,6 +42,22 @@ def code_of(error: BaseException | None) -> int | None:
             return code
         error = error.__cause__
     return None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether another try can help."""
+    code = code_of(error)
+    return isinstance(error, DatabaseError) and (code in TRANSIENT or (isinstance(error, InterfaceError) and not code))
+
+
+def is_deadlock(error: BaseException) -> bool:
+    """Whether the server has undone the transaction, the victim of a deadlock."""
+    return isinstance(error, DatabaseError) and code_of(error) == DEADLOCK
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the connection is of no use any more."""
+    return not code_of(error) or code_of(error) in BROKEN
 
 
 def is_duplicate(error: DatabaseError) -> bool:

@@ -13,15 +13,14 @@ from typing import Any
 from ..columns import HOT, QUEUE
 from ..contract import Applied, HeartbeatReply, Lease, StartReply
 from ..engine import Row, chunks
+from ..moves import FETCHED, PENDING, PROCESSING
+from ..settling import CANCEL_REQUEST
 from ..text import storable
 from .session import MySQLSession, as_json
 from .tables import TEXT, outcomes
 
-PENDING, FETCHED, PROCESSING = 0, 1, 2
-
 _NOW = MySQLSession.NOW
 _UPDATE = f"UPDATE {HOT} FORCE INDEX (PRIMARY) SET "
-CANCEL_REQUEST = "h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
 _CLOSED = f"EXISTS (SELECT 1 FROM {QUEUE} s WHERE s.name = h.queue AND (s.is_paused OR NOT s.is_active))"
 _STARTING = f"h.attempt, COALESCE(h.deadline_at < {_NOW}, 0), {_CLOSED}, h.started_at, {_NOW}"
 _PROGRESS = (

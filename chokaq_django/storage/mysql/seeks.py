@@ -22,7 +22,11 @@ from .floors import BEGINNING, SHARE, SLOW, Floors, Pair, floor
 from .session import MySQLSession
 
 _PENDING = f"FROM {HOT} WHERE status = 0"
-_UNTIL = f"TIMESTAMPDIFF(MICROSECOND, {MySQLSession.NOW}, MIN(run_at))"
+# MySQL counts nothing from a day that does not exist, which somebody wrote by hand; what it is before is due.
+_UNTIL = (
+    f"COALESCE(TIMESTAMPDIFF(MICROSECOND, {MySQLSession.NOW}, MIN(run_at)), "
+    f"IF(MIN(run_at) <= {MySQLSession.NOW}, 0, NULL))"
+)
 _CLOSED, _CLOCK = -1, -2
 _FIRST = f"SELECT {_CLOSED}, NULL, name FROM {QUEUE} WHERE is_paused OR NOT is_active"
 # SYSDATE is the time at which it is evaluated, NOW the time at which the statement began.

@@ -10,6 +10,7 @@ through Django's, so that query logging and instrumentation see them.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,17 +18,18 @@ from typing import Any, ClassVar
 
 import msgspec
 from django.db import Error as DatabaseError
-from django.db import IntegrityError, InterfaceError, transaction
+from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...models.fields import as_utc
 from ..base import SQLStorage
-from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
-from ..columns import BUCKET, names
+from ..columns import names
 from ..contract import StorageError
 from ..engine import Row
-from .errors import BROKEN, DUPLICATE_KEY, TRANSIENT, code_of
-from .tables import IDS
+from ..summed import Summed, Values, flat
+from .errors import BROKEN, DUPLICATE_KEY, NO_SAVEPOINT, code_of, is_broken, is_deadlock, is_transient
+from .packets import LEAST, bytes_of, too_large, too_large_error
+from .tables import ID, IDS, json_table
 
 MARIADB_FLOOR, MYSQL_FLOOR = (10, 6), (8, 0, 17)
 """The first versions with SKIP LOCKED, and with a binary collation that tells 'a' from 'a '."""
@@ -40,7 +42,6 @@ CONNECT_LIMIT = 10
 LOCK_LIMIT = 10
 """Seconds that a worker waits for a row that somebody else has locked; then its transaction is done again."""
 LAST_INSTANT = "9999-12-31 23:59:59.999999"
-BUCKETS_AT_ONCE = 16
 
 _SESSION = {
     # Strict: what does not fit is an error, whatever the server's own mode is.
@@ -50,6 +51,8 @@ _SESSION = {
     "wait_timeout": 28_800,
 }
 _READ_COMMITTED = "read committed"
+_MARK = "chokaq_begin"
+_PACKET = "_chokaq_packet"
 
 Params = Sequence[Any] | dict[str, Any]
 
@@ -59,12 +62,18 @@ def as_json(value: object) -> str:
     return _encoder.encode(value).decode()
 
 
+def size(text: str) -> int:
+    """Bytes that a text has on the wire."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
 _encoder = msgspec.json.Encoder()
 
 
 class MySQLSession(SQLStorage):
     """Connection and dialect."""
 
+    GENERATIONS: ClassVar[str] = json_table({"id": ID, "generation": "INT"}, "g")
     NOW: ClassVar[str] = "UTC_TIMESTAMP(6)"
     """The same in all of a statement, and not touched by the session's time zone."""
     BUCKET: ClassVar[str] = "UTC_TIMESTAMP() - INTERVAL MOD(SECOND(UTC_TIMESTAMP()), 10) SECOND"
@@ -72,7 +81,6 @@ class MySQLSession(SQLStorage):
     def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
         super().__init__(connection, private=private)
         self._raw: Any = None
-        self._packet = 0
         self._sent_at = 0.0
         self._patience = float(CLIENT_LIMIT)
         if private:
@@ -98,6 +106,9 @@ class MySQLSession(SQLStorage):
     # Where a table is small, the planner prefers to scan it, and then waits for every row that anybody has locked: the
     # uncommitted jobs of a long web transaction, for one. Rows are found by their keys, whatever the planner thinks.
 
+    def _by_index(self, table: str, index: str) -> str:
+        return f"{table} FORCE INDEX ({index})"
+
     def _by_key(self, table: str) -> str:
         return f"{table} FORCE INDEX (PRIMARY)"
 
@@ -109,10 +120,9 @@ class MySQLSession(SQLStorage):
     def _instant(self, value: dt.datetime | None) -> Any:
         return None if value is None else as_utc(value).replace(tzinfo=None)
 
-    def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
-        for first in range(0, len(rows), BUCKETS_AT_ONCE):
-            part = rows[first : first + BUCKETS_AT_ONCE]
-            self._execute(add_buckets(len(part)), [value for row in part for value in row.values()])
+    def _add(self, summed: Summed, rows: Sequence[Values]) -> None:
+        for part in summed.portions(rows):
+            self._execute(upsert(summed, len(part)), flat(part))
 
     def _insert_unless_there(self, table: str, columns: Sequence[str], values: str, params: Sequence[object]) -> bool:
         # Not INSERT IGNORE: that stores cut values and swallows every other error too. A duplicate key undoes the
@@ -127,16 +137,16 @@ class MySQLSession(SQLStorage):
 
     # -- errors -------------------------------------------------------------------------------------------------------
 
-    def _is_transient(self, error: BaseException) -> bool:
-        if not isinstance(error, DatabaseError):
-            return False
+    def is_transient(self, error: BaseException) -> bool:
         if self.private and time.monotonic() - self._sent_at >= 0.9 * self._patience:
             return False  # the server stands still: who called decides when to try again
-        code = code_of(error)
-        return code in TRANSIENT or (isinstance(error, InterfaceError) and not code)
+        return is_transient(error)
+
+    def is_deadlock(self, error: BaseException) -> bool:
+        return is_deadlock(error)
 
     def _recover(self, error: BaseException) -> None:
-        if not code_of(error) or code_of(error) in BROKEN:
+        if is_broken(error):
             self.connection.close()
 
     # -- statements ---------------------------------------------------------------------------------------------------
@@ -150,12 +160,23 @@ class MySQLSession(SQLStorage):
             return self._send(sql, params).fetchall()  # type: ignore[no-any-return]
 
     def _execute(self, sql: str, params: Params = ()) -> int:
-        if not self.private:
-            with self.connection.cursor() as cursor:
-                cursor.execute(sql, params)
-                return int(cursor.rowcount)
-        with self.connection.wrap_database_errors:
-            return int(self._send(sql, params).rowcount)
+        if self._joined() and (length := bytes_of(sql, params)) >= LEAST and length >= self._room():
+            # Not sent at all: the server would hang up, and with the connection goes the caller's transaction.
+            raise too_large(self.alias, length, self._room())
+        try:
+            if not self.private:
+                with self.connection.cursor() as cursor:
+                    cursor.execute(sql, params)
+                    return int(cursor.rowcount)
+            with self.connection.wrap_database_errors:
+                return int(self._send(sql, params).rowcount)
+        except DatabaseError as error:
+            instead = too_large_error(self.connection, error, sql, params)
+            if instead is None:
+                raise
+            if not self._joined():
+                self.connection.close()
+            raise instead from error
 
     def _returning(self, update: str, columns: str, params: Sequence[Any]) -> list[Row]:
         # Two statements of one transaction. No UPDATE of ours changes a column of its own condition.
@@ -213,14 +234,16 @@ class MySQLSession(SQLStorage):
         with raw.cursor(self._cursor_class) as cursor:
             cursor.execute(f"SET {', '.join(f'SESSION {name} = %s' for name in values)}", list(values.values()))
             cursor.execute("SELECT @@max_allowed_packet")
-            self._packet = int(cursor.fetchall()[0][0])
+            setattr(connection, _PACKET, (raw, int(cursor.fetchall()[0][0])))
         return raw
 
     def _room(self) -> int:
-        """Bytes that one statement may have."""
-        if not self._packet:
-            self._packet = int(self._query("SELECT @@max_allowed_packet")[0][0])
-        return self._packet
+        """Bytes that one statement may have; the server is asked once for each session, to which it does not change."""
+        raw, room = getattr(self.connection, _PACKET, (None, 0))
+        if raw is None or raw is not self.connection.connection:
+            room = int(self._query("SELECT @@max_allowed_packet")[0][0])
+            setattr(self.connection, _PACKET, (self.connection.connection, room))
+        return int(room)
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
@@ -249,6 +272,19 @@ class MySQLSession(SQLStorage):
                 self._roll_back()
                 raise
 
+    def mark_transaction(self) -> object:
+        # A deadlock here undoes the whole transaction, and TRUNCATE and DDL commit it: savepoints end with it.
+        return self._execute(f"SAVEPOINT {_MARK}")
+
+    def is_marked(self, mark: object) -> bool:
+        try:
+            self._execute(f"RELEASE SAVEPOINT {_MARK}")
+        except DatabaseError as error:
+            if code_of(error) != NO_SAVEPOINT:
+                raise
+            return False
+        return True
+
     def _roll_back(self) -> None:
         """The whole unit: after a lock timeout the server has undone the last statement only."""
         if self.connection.connection is None:
@@ -259,13 +295,11 @@ class MySQLSession(SQLStorage):
             self.connection.close()
 
 
-_ADDED = ", ".join(f"{column} = {column} + VALUES({column})" for column in SUMS)
-_BUCKET_ROW = f"({MySQLSession.BUCKET}, {', '.join(['%s'] * len(BUCKET_COLUMNS))})"
-
-
-def add_buckets(count: int) -> str:
-    """The upsert of so many bucket rows."""
+@functools.lru_cache(maxsize=256)
+def upsert(summed: Summed, count: int) -> str:
+    """The statement that adds so many rows to a table whose rows add up."""
+    marks = summed.values(["%s"] * len(summed.columns), MySQLSession.NOW, MySQLSession.BUCKET)
     return (
-        f"INSERT INTO {BUCKET} (at, {names(BUCKET_COLUMNS)}) VALUES {', '.join([_BUCKET_ROW] * count)} "
-        f"ON DUPLICATE KEY UPDATE max_ms = GREATEST(max_ms, VALUES(max_ms)), {_ADDED}"
+        f"INSERT INTO {summed.table} ({names(summed.inserted)}) VALUES {', '.join([f'({names(marks)})'] * count)} "
+        f"ON DUPLICATE KEY UPDATE {names(summed.changes('VALUES({})'.format))}"
     )

@@ -8,10 +8,11 @@ from ..columns import HOT
 from ..contract import WorkerOrders, WorkerRow
 from .claim import ClaimStatements
 from .enqueue import EnqueueStatements
+from .rollups import RollupStatements
 from .settle import SettleStatements
 
 
-class MySQLStorage(EnqueueStatements, ClaimStatements, SettleStatements):
+class MySQLStorage(EnqueueStatements, ClaimStatements, SettleStatements, RollupStatements):
     """The storage contract on MariaDB 10.6 or newer and MySQL 8.0.17 or newer."""
 
     # What a silent worker does all the time is one statement each, without BEGIN and COMMIT around it.

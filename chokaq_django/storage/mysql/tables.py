@@ -6,7 +6,8 @@ not binary would be an error where they meet. Ids are ASCII, which yields to wha
 
 from __future__ import annotations
 
-ID = "VARCHAR(26) CHARACTER SET ascii"
+ID = "VARCHAR(32) CHARACTER SET ascii"
+"""A job's id, or the digest that is the key of a row that adds up."""
 TEXT = "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 IDS = f"JSON_TABLE(%s, '$[*]' COLUMNS (id {ID} PATH '$')) j"

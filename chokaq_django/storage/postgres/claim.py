@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...observability.events import Event, log_event
 from ..columns import CLAIMED_COLUMNS, HOT, names
-from ..constrained import CANDIDATE_COLUMNS, Candidate, Pair, in_order
+from ..constrained import CANDIDATE_COLUMNS, Candidate, Pair, crashes_of, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row
 from .pairs import KnownPair, KnownPairs
@@ -23,6 +23,8 @@ from .session import OPEN, PAIRS, PostgresSession, as_json
 logger = logging.getLogger("chokaq.storage")
 
 _NOW = PostgresSession.NOW
+_FAR = "TIMESTAMPTZ '9000-01-01 00:00:00+00'"
+"""Somebody may have written infinity by hand, which cannot be subtracted from."""
 _RETURNED = f"{names(CLAIMED_COLUMNS)}, (deadline_at < {_NOW}) IS TRUE AS late"
 
 
@@ -30,7 +32,8 @@ def _due(columns: str, limit: str, floor: str = "") -> str:
     """The first due rows of the pair ``s``, locked: one seek into the claim index, no row of any other pair read."""
     return (
         f"SELECT {columns} FROM {HOT} h WHERE h.queue = s.queue AND h.priority = s.priority AND h.status = 0 "
-        f"AND h.run_at <= {_NOW} {floor} ORDER BY h.run_at, h.id LIMIT {limit} FOR UPDATE OF h SKIP LOCKED"
+        f"AND h.run_at <= {_NOW} {floor} AND h.crash_count <= %(crashes)s::int "
+        f"ORDER BY h.run_at, h.id LIMIT {limit} FOR UPDATE OF h SKIP LOCKED"
     )
 
 
@@ -39,7 +42,7 @@ def _soonest(pairs: str) -> str:
     return (
         f"SELECT extract(epoch FROM min(f.run_at) - {_NOW})::float8 FROM {pairs} CROSS JOIN LATERAL ("
         f"SELECT h.run_at FROM {HOT} h WHERE h.queue = p.queue AND h.priority = p.priority AND h.status = 0 "
-        f"AND h.run_at > {_NOW} ORDER BY h.run_at LIMIT 1) f"
+        f"AND h.run_at > {_NOW} AND h.run_at < {_FAR} ORDER BY h.run_at LIMIT 1) f"
     )
 
 
@@ -140,13 +143,14 @@ class PostgresClaim(PostgresSession):
 
     def _claim_head_once(self, request: ClaimRequest, barred: Sequence[str]) -> tuple[Claim, int]:
         known = self._use_known(request.queues)
-        params = {"worker": request.worker_id, "n": request.limit, "barred": barred}
+        params = {"worker": request.worker_id, "n": request.limit, "barred": barred, "crashes": crashes_of(request)}
         params |= self._known_params(request.queues) if known else {"queues": list(request.queues)}
         rows = self._query(CLAIM[request.start, request.strict, known], params)
         jobs = [self._claimed(row[:-3]) for row in rows if row[0] is not None]
         *_, next_due, met, seconds = rows[0]
         if known:
-            self._known.claimed(jobs)
+            if request.max_crashes is None:  # else something may wait before them
+                self._known.claimed(jobs)
         else:
             self._known.looked(seconds, request.limit)
         in_order(jobs, request)
@@ -179,9 +183,14 @@ class PostgresClaim(PostgresSession):
         job.expired = bool(job.expired) and job.status == 1  # what was started is not late, whatever the clock says now
         return job
 
-    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]], max_crashes: int) -> list[Candidate]:
         queues, priorities, limits = zip(*wanted, strict=True)
-        params = {"queues": list(queues), "priorities": list(priorities), "limits": list(limits)}
+        params = {
+            "queues": list(queues),
+            "priorities": list(priorities),
+            "limits": list(limits),
+            "crashes": max_crashes,
+        }
         return [self._candidate(row) for row in self._query(CANDIDATES, params)]
 
     def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:

@@ -64,7 +64,7 @@ def insert_one(present: tuple[str, ...], *, or_nothing: bool) -> str:
     ignore = _IGNORE if or_nothing else ""
     return (
         f"INSERT INTO {HOT} ({names(columns)}) VALUES ({', '.join(columns.values())}) {ignore} "
-        f"RETURNING id, pg_notify('{CHANNEL}', queue)"
+        f"RETURNING pg_notify('{CHANNEL}', queue)"
     )
 
 
@@ -134,11 +134,11 @@ class EnqueueStatements(PostgresSession):
         present = tuple(name for name in _SOMETIMES if getattr(row, name) is not None)
         params = {name: getattr(row, name) for name in (*_ALWAYS, *present)}
         if row.idempotency_key is None:
-            self._plain_query(insert_one(present, or_nothing=False), params)
+            self._plain_execute(insert_one(present, or_nothing=False), params)
             return row.id
         sql = insert_one(present, or_nothing=True)
         for _ in range(TRIES):
-            if self._plain_query(sql, params):
+            if self._plain_execute(sql, params):
                 return row.id
             holders = self._holders([row.idempotency_key])
             if holders:

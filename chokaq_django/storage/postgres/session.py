@@ -8,6 +8,8 @@ so that query logging, instrumentation and error classes are Django's; prepared 
 
 from __future__ import annotations
 
+import functools
+import secrets
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,16 +17,19 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
 import msgspec
-from django.db import Error as DatabaseError
-from django.db import InterfaceError, OperationalError
+from django.db import DataError as DjangoDataError
 from django.db.backends.base.base import BaseDatabaseWrapper
-from psycopg import Connection, Cursor
-from psycopg.pq import ExecStatus
+from psycopg import Connection, Cursor, DataError
+from psycopg.errors import error_from_result
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, TransactionStatus
 
 from ..base import SQLStorage
-from ..buckets import BUCKET_COLUMNS, SUMS, BucketRow
-from ..columns import BUCKET, HOT, QUEUE, names
+from ..columns import HOT, QUEUE, names
 from ..engine import Row
+from ..summed import Summed, Values
+from .errors import StatementTimeoutError, is_broken, is_deadlock, is_transient
+from .times import readable_rows
 
 CHANNEL = "chokaq"
 """NOTIFY channel; the payload is the name of a queue that has new work."""
@@ -33,14 +38,12 @@ STATEMENT_LIMIT = 30.0
 """Seconds that the server gives one statement of a worker."""
 CLIENT_LIMIT = STATEMENT_LIMIT + 5.0
 """Seconds after which a worker stops waiting for a server that does not even time out."""
+MARK = "current_setting('chokaq.mark', true)"
+"""The mark of the transaction; it ends with it."""
 PREPARE_AFTER = 2
 """Executions of a statement on a private connection before it is prepared."""
 
 Statement = tuple[str, Any]
-
-_BROKEN = ("08", "57P")
-_TRANSIENT = {"40001", "40P01", "55P03", "53300", "25006"}
-"""Serialization failure, deadlock, lock not available, too many connections, read-only server (failover)."""
 
 
 def as_json(value: object) -> str:
@@ -51,14 +54,15 @@ def as_json(value: object) -> str:
 _encoder = msgspec.json.Encoder()
 
 
-class StatementTimeoutError(OperationalError):
-    """The server did not answer within CLIENT_LIMIT; the connection was closed."""
-
-
 class PostgresSession(SQLStorage):
     """Connection and dialect."""
 
+    GENERATIONS: ClassVar[str] = (
+        "(SELECT v ->> 0 AS id, (v ->> 1)::int AS generation FROM json_array_elements(%s::json) v) g"
+    )
     NOW: ClassVar[str] = "statement_timestamp()"
+    deadlock_spares_savepoints = True
+    errors_doom_transactions = True
     BUCKET: ClassVar[str] = "date_bin('10 seconds', statement_timestamp(), TIMESTAMPTZ '2020-01-01 00:00:00+00')"
 
     def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
@@ -78,9 +82,9 @@ class PostgresSession(SQLStorage):
     def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         return f"{column} = ANY(%s::varchar[])", [list(values)]
 
-    def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
+    def _add(self, summed: Summed, rows: Sequence[Values]) -> None:
         if rows:
-            self._query(ADD_BUCKETS, [bucket_json(rows)])
+            self._query(upsert(summed), [summed_json(summed, rows)])
 
     def _pairs(self, queues: Sequence[str]) -> list[tuple[str, int]]:
         rows = self._query(
@@ -96,17 +100,14 @@ class PostgresSession(SQLStorage):
 
     # -- errors -------------------------------------------------------------------------------------------------------
 
-    def _is_transient(self, error: BaseException) -> bool:
-        if isinstance(error, StatementTimeoutError) or not isinstance(error, DatabaseError):
-            return False
-        state = _sqlstate(error)
-        if state is None:
-            return isinstance(error, (OperationalError, InterfaceError))
-        return state in _TRANSIENT or state.startswith(_BROKEN)
+    def is_transient(self, error: BaseException) -> bool:
+        return is_transient(error)
+
+    def is_deadlock(self, error: BaseException) -> bool:
+        return is_deadlock(error)
 
     def _recover(self, error: BaseException) -> None:
-        state = _sqlstate(error)
-        if state is None or state == "25006" or state.startswith(_BROKEN):
+        if is_broken(error):
             self.connection.close()
 
     # -- statements ---------------------------------------------------------------------------------------------------
@@ -121,16 +122,16 @@ class PostgresSession(SQLStorage):
             cursor.execute(sql, params)
             return _rows(cursor)
 
-    def _plain_query(self, sql: str, params: dict[str, Any]) -> list[Row]:
-        """Like :meth:`_query`, for a small statement whose rows hold text only.
+    def _plain_execute(self, sql: str, params: dict[str, Any]) -> int:
+        """Like :meth:`_execute`, for a small statement; what it returns is not fetched.
 
         On the caller's connection it goes through Django's own cursor, which for such statements is the faster one.
         """
         if self.private:
-            return self._query(sql, params)
+            return self._execute(sql, params)
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
-            return cursor.fetchall()  # type: ignore[no-any-return]
+            return int(cursor.rowcount)
 
     def _execute(self, sql: str, params: Sequence[Any] | dict[str, Any] = ()) -> int:
         if not self.private:
@@ -207,6 +208,9 @@ class PostgresSession(SQLStorage):
             "application_name": f"chokaq {threading.current_thread().name}"[:63],
             # A plan made while the table was empty must not read all of it once rows arrive.
             "enable_seqscan": "off",
+            # Rows found by their ids are locked in the order of the ids, as verbs lock them: by the index, whose scan
+            # sorts the ids, and not by a bitmap, which has the order of the heap.
+            "enable_bitmapscan": "off",
             # Which makes the few scans that are wanted look dear enough to compile them: 0.2 s for half a millisecond.
             "jit": "off",
             # One plan is right for all values of these statements, and planning a claim takes longer than running it.
@@ -229,11 +233,47 @@ class PostgresSession(SQLStorage):
         with self.connection.wrap_database_errors, self._connected().transaction():
             yield
 
+    def mark_transaction(self) -> object:
+        # The driver would begin the transaction in a round trip before its first statement; here the same one marks it.
+        # By a setting, because a SELECT would take the snapshot before the handler can say how it wants to be isolated.
+        mark = secrets.token_hex(8)
+        with self.connection.wrap_database_errors:
+            raw = cast("Connection[Any]", self.connection.connection)
+            with raw.lock:
+                raw.pgconn.send_query(f"{_begin(raw)}; SET LOCAL chokaq.mark = '{mark}'".encode())
+                results = raw.wait(execute(raw.pgconn))
+            for result in results:
+                if result.status != ExecStatus.COMMAND_OK:
+                    raise error_from_result(result, encoding=raw.info.encoding)
+        return mark
+
+    def is_marked(self, mark: object) -> bool:
+        # What the driver knows: a COMMIT was the last. Of another that has begun since, the settle statement can tell.
+        raw: Any = self.connection.connection
+        return raw is None or raw.info.transaction_status != TransactionStatus.IDLE
+
+
+def _begin(raw: Connection[Any]) -> str:
+    """The statement by which the driver would begin a transaction."""
+    modes = ["BEGIN"]
+    if raw.isolation_level is not None:
+        modes.append(f"ISOLATION LEVEL {raw.isolation_level.name.replace('_', ' ')}")
+    if raw.read_only is not None:
+        modes.append("READ ONLY" if raw.read_only else "READ WRITE")
+    if raw.deferrable is not None:
+        modes.append("DEFERRABLE" if raw.deferrable else "NOT DEFERRABLE")
+    return " ".join(modes)
+
 
 def _rows(cursor: Any) -> list[Row]:
     """What a statement returned, if it returns rows. (``description`` would build an object for each column.)"""
     result = cursor.pgresult
-    return cursor.fetchall() if result is not None and result.status == ExecStatus.TUPLES_OK else []
+    if result is None or result.status != ExecStatus.TUPLES_OK:
+        return []
+    try:
+        return cursor.fetchall()  # type: ignore[no-any-return]
+    except (DataError, DjangoDataError):
+        return readable_rows(getattr(cursor, "cursor", cursor))  # the driver's own, of Django's wrapper
 
 
 def _limited_wait(raw: Connection[Any]) -> Callable[..., Any]:
@@ -261,29 +301,29 @@ def _with_limit(gen: Generator[Any, Any, Any], raw: Connection[Any]) -> Generato
         return stop.value
 
 
-def _sqlstate(error: BaseException | None) -> str | None:
-    """The SQLSTATE of a driver's error, or of the one that Django wrapped."""
-    while error is not None:
-        state = getattr(error, "sqlstate", None)
-        if state:
-            return str(state)
-        error = error.__cause__
-    return None
-
-
 _BINARY: Any = 1
 
-_ADDED = ", ".join(f"{column} = t.{column} + excluded.{column}" for column in SUMS)
-BUCKET_UPSERT = f"ON CONFLICT (at, series) DO UPDATE SET max_ms = greatest(t.max_ms, excluded.max_ms), {_ADDED}"
-BUCKET_ROWS = (
-    f"SELECT {PostgresSession.BUCKET}, {names(BUCKET_COLUMNS, 'r')} FROM json_populate_recordset(NULL::{BUCKET}, %s) r"
-)
-ADD_BUCKETS = f"INSERT INTO {BUCKET} AS t (at, {names(BUCKET_COLUMNS)}) {BUCKET_ROWS} ORDER BY series {BUCKET_UPSERT}"
+
+@functools.cache
+def upsert(summed: Summed, rows: str = "%s", condition: str = "true") -> str:
+    """The statement that adds ``rows`` (SQL of JSON) to a table whose rows add up, if the condition holds."""
+    values = summed.values([f"r.{column}" for column in summed.columns], PostgresSession.NOW, PostgresSession.BUCKET)
+    return (
+        f"INSERT INTO {summed.table} AS t ({names(summed.inserted)}) SELECT {names(values)} "
+        f"FROM json_populate_recordset(NULL::{summed.table}, {rows}) r WHERE {condition} "
+        f"ORDER BY r.{summed.columns[0]} {on_conflict(summed)}"
+    )
 
 
-def bucket_json(rows: Sequence[BucketRow]) -> str:
-    """Bucket rows as a JSON list of records."""
-    return as_json([dict(zip(BUCKET_COLUMNS, row.values(), strict=True)) for row in rows])
+def on_conflict(summed: Summed) -> str:
+    """The end of an INSERT into ``t``, a table whose rows add up."""
+    changes = summed.changes("excluded.{}".format, "t.{}".format)
+    return f"ON CONFLICT ({names(summed.key)}) DO UPDATE SET {names(changes)}"
+
+
+def summed_json(summed: Summed, rows: Sequence[Values]) -> str:
+    """Rows of such a table as a JSON list of records."""
+    return as_json([dict(zip(summed.columns, row, strict=True)) for row in rows])
 
 
 _FIRST = f"SELECT h.priority FROM {HOT} h WHERE h.queue = q.queue AND h.status = 0 ORDER BY h.priority DESC LIMIT 1"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .enqueue import EnqueueStatements
 from .replies import PostgresReplies
+from .retention import PostgresRetention
+from .rollups import PostgresRollups
 from .settle import PostgresSettle
 
 
-class PostgresStorage(EnqueueStatements, PostgresReplies, PostgresSettle):
+class PostgresStorage(EnqueueStatements, PostgresReplies, PostgresSettle, PostgresRollups, PostgresRetention):
     """PostgreSQL 14 and later, by psycopg 3."""

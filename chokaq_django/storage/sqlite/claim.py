@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...models.fields import from_db, to_text
 from ..columns import HOT, QUEUE, names
-from ..constrained import CANDIDATE_COLUMNS, Candidate, in_order, levels
+from ..constrained import CANDIDATE_COLUMNS, Candidate, crashes_of, in_order, levels
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import chunks
 from .session import ROWS, SQLiteSession, as_json
@@ -53,12 +53,12 @@ _NEXT_DUE = (
 _DUE = (
     "SELECT json_group_array(json_array(run_at, id, place)) FROM ("
     f"SELECT run_at, id, rowid AS place FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s AND run_at <= %s "
-    f"AND NOT EXISTS ({closed('%s')}) ORDER BY run_at, id LIMIT %s)"
+    f"AND crash_count <= %s AND NOT EXISTS ({closed('%s')}) ORDER BY run_at, id LIMIT %s)"
 )
 _CANDIDATES = (
     f"SELECT json_group_array(json_array({names(CANDIDATE_COLUMNS)}, {SQLiteSession.NOW})) FROM ("
     f"SELECT {names(CANDIDATE_COLUMNS)} FROM {HOT} WHERE status = 0 AND queue = %s AND priority = %s "
-    f"AND run_at <= {SQLiteSession.NOW} ORDER BY run_at, id LIMIT %s)"
+    f"AND run_at <= {SQLiteSession.NOW} AND crash_count <= %s ORDER BY run_at, id LIMIT %s)"
 )
 _PENDING_QUEUES = f"""
 WITH RECURSIVE q (name) AS (
@@ -124,7 +124,7 @@ class ClaimStatements(SQLiteSession):
             need = request.limit - len(places)
             found = []
             for queue, priority in level:
-                found += self._one_json(_DUE, [queue, priority, now, queue, need])
+                found += self._one_json(_DUE, [queue, priority, now, crashes_of(request), queue, need])
             places += [place for _, _, place in sorted(found)[:need]]
             if len(places) >= request.limit:
                 break
@@ -146,10 +146,10 @@ class ClaimStatements(SQLiteSession):
 
     # -- the constrained claim ----------------------------------------------------------------------------------------
 
-    def _candidates(self, wanted: Sequence[tuple[str, int, int]]) -> list[Candidate]:
+    def _candidates(self, wanted: Sequence[tuple[str, int, int]], max_crashes: int) -> list[Candidate]:
         found: list[Candidate] = []
-        for pair in wanted:
-            found += map(self._candidate, self._one_json(_CANDIDATES, pair))
+        for queue, priority, limit in wanted:
+            found += map(self._candidate, self._one_json(_CANDIDATES, [queue, priority, max_crashes, limit]))
         return sorted(found, key=lambda row: (row.run_at, row.id))
 
     def _lease(self, worker_id: str, ids: Sequence[str], *, start: bool) -> list[ClaimedJob]:

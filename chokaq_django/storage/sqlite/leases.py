@@ -14,13 +14,12 @@ from typing import Any
 from ...models.fields import to_text
 from ..columns import HOT
 from ..contract import Applied, HeartbeatReply, Lease, StartReply
+from ..moves import FETCHED, PENDING, PROCESSING
+from ..settling import CANCEL_REQUEST
 from ..text import storable
 from .claim import closed
 from .session import ROWS, SQLiteSession, as_json, later
 
-PENDING, FETCHED, PROCESSING = 0, 1, 2
-
-CANCEL_REQUEST = "h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
 _EXPIRED = "h.deadline_at IS NOT NULL AND h.deadline_at < %s"
 _PROGRESS = (
     f"UPDATE {HOT} SET progress = json_extract(j.value, '$[1]'), progress_message = json_extract(j.value, '$[2]'), "

@@ -33,8 +33,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...models.fields import to_text
 from ..base import SQLStorage
+from ..columns import names
 from ..contract import StorageError
 from ..engine import Row
+from ..summed import Summed, Values, flat
 from .turns import Writing, turns_of
 
 T = TypeVar("T")
@@ -59,6 +61,9 @@ as_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=
 class SQLiteSession(SQLStorage):
     """Connection and dialect."""
 
+    GENERATIONS = (
+        "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS generation FROM json_each(%s)) g"
+    )
     NOW = _NOW
     BUCKET = "substr(%(now)s, 1, 18) || '0.000000'"
     LOCK = ""
@@ -86,19 +91,22 @@ class SQLiteSession(SQLStorage):
     def _among(self, column: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         return f"{column} IN (SELECT value FROM json_each(%s))", [as_json(list(values))]
 
+    def _by_index(self, table: str, index: str) -> str:
+        return f"{table} INDEXED BY {index}"
+
     def _instant(self, value: dt.datetime | None) -> Any:
         return None if value is None else to_text(value)
 
     def now(self) -> dt.datetime:
         return dt.datetime.now(dt.UTC)
 
-    def _is_transient(self, error: BaseException) -> bool:
-        code = getattr(error.__cause__, "sqlite_errorcode", None)
-        if code is None:
-            return False
+    def is_transient(self, error: BaseException) -> bool:
+        return _code(error) in (_LOCKED, _BUSY)
+
+    def _is_retried(self, error: BaseException) -> bool:
         # The caller's own connection has waited already, as long as its settings say. A lock in a shared cache does not
         # wait at all.
-        return code & 0xFF == _LOCKED or (code & 0xFF == _BUSY and self.private)
+        return _code(error) == _LOCKED or (_code(error) == _BUSY and self.private)
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -117,6 +125,10 @@ class SQLiteSession(SQLStorage):
     def _one_json(self, sql: str, params: Sequence[Any] = ()) -> Any:
         """The value of a query that answers one JSON text: all its rows in one step."""
         return json.loads(self._query(sql, params)[0][0])
+
+    def _add(self, summed: Summed, rows: Sequence[Values]) -> None:
+        for part in summed.portions(rows):
+            self._execute(_upsert(summed, len(part)), flat(part))
 
     # -- the private connection ---------------------------------------------------------------------------------------
 
@@ -201,11 +213,32 @@ class SQLiteSession(SQLStorage):
             self._roll_back()
             raise
 
+    def is_marked(self, mark: object) -> bool:
+        # A full disk, or a conflict clause that says ROLLBACK, ends a transaction; each statement then commits itself.
+        raw = self.connection.connection
+        return raw is not None and bool(raw.in_transaction)
+
     def _roll_back(self) -> None:
         raw = self.connection.connection
         # Some errors, a full disk among them, have already ended the transaction.
         if raw is not None and raw.in_transaction:
             raw.rollback()
+
+
+@functools.lru_cache(maxsize=256)
+def _upsert(summed: Summed, count: int) -> str:
+    """The statement that adds so many rows to a table whose rows add up."""
+    marks = summed.values([_GIVEN] * len(summed.columns), SQLiteSession.NOW, SQLiteSession.BUCKET)
+    return (
+        f"INSERT INTO {summed.table} ({names(summed.inserted)}) VALUES {', '.join([f'({names(marks)})'] * count)} "
+        f"ON CONFLICT ({names(summed.key)}) DO UPDATE SET {names(summed.changes('excluded.{}'.format))}"
+    )
+
+
+def _code(error: BaseException) -> int | None:
+    """SQLite's number of an error that Django has wrapped."""
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -1,22 +1,29 @@
-"""Settle: all outcomes of a call in one transaction of a few statements, whatever their kinds and their number."""
+"""Settle: all outcomes of a call in one transaction of a few statements, whatever their kinds and their number.
+
+Successes, which most calls are full of, are made ready before the file is locked, and their leases are checked by the
+statement that moves them: a lock held for less is a lock that others wait for less.
+"""
 
 # ruff: noqa: S608 - statements are composed of constants and column names of ours; every value is a parameter
 
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from ...job.envelope import PERSON_LIMIT
+from ...job.error_info import TYPE_LIMIT
 from ...models.fields import to_text
-from ..buckets import BUCKET_COLUMNS, NO_REASON, SUMS, BucketRow, Tally, reason_of
-from ..columns import ARCHIVE, ARCHIVE_COLUMNS, BUCKET, DLQ, DLQ_COLUMNS, HOT, names, select
+from ..buckets import Tally, reason_of
+from ..columns import ARCHIVE, ARCHIVE_COLUMNS, DLQ, DLQ_COLUMNS, HOT, names, select
 from ..contract import Applied, Outcome, OutcomeKind
-from ..moves import Burial
-from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, PERSON_LIMIT, TYPE_LIMIT, UNSTARTED
+from ..groups import fingerprint_of
+from ..moves import PENDING, PROCESSING, Burial
+from ..outcomes import GIVES_ATTEMPT_BACK
+from ..settling import Ended, SettlingStatements
 from ..text import storable
-from .leases import CANCEL_REQUEST, FETCHED, PENDING, PROCESSING, LeaseStatements
+from .leases import LeaseStatements
 from .session import ROWS, SQLiteSession, as_json, later
 
 
@@ -37,6 +44,13 @@ _BURIED = {
     "failed_at": SQLiteSession.NOW, "note": "''", "assignee": "NULL", "acknowledged_at": "NULL",
 }  # fmt: skip
 TO_ARCHIVE = f"INSERT INTO {ARCHIVE} ({names(ARCHIVE_COLUMNS)}) SELECT {select(ARCHIVE_COLUMNS, _ARCHIVED, 'h')} {_ROW}"
+HELD_TO_ARCHIVE = (
+    f"INSERT INTO {ARCHIVE} ({names(ARCHIVE_COLUMNS)}) SELECT {select(ARCHIVE_COLUMNS, _ARCHIVED, 'h')} "
+    f"FROM json_each(%s) j CROSS JOIN {HOT} h WHERE h.id = {_at(0)} AND h.worker_id = %s "
+    f"AND h.claim_number = {_at(6)} AND h.status = {PROCESSING}"
+)
+"""The same by ids, with their claim numbers as a last column."""
+DELETE_HELD = f"DELETE FROM {HOT} WHERE id IN (SELECT {_at(0)} FROM json_each(%s) j)"
 TO_DLQ = f"INSERT INTO {DLQ} ({names(DLQ_COLUMNS)}) SELECT {select(DLQ_COLUMNS, _BURIED, 'h')} {_ROW}"
 TO_PENDING = (
     f"UPDATE {HOT} AS h SET status = {PENDING}, worker_id = NULL, heartbeat_at = NULL, "
@@ -49,49 +63,49 @@ _PLACES = (
     f"SELECT json_group_array(json_array(h.id, h.rowid)) FROM json_each(%s) j CROSS JOIN {HOT} h WHERE h.id = j.value"
 )
 
-_ADDED = ", ".join(f"{column} = {column} + excluded.{column}" for column in SUMS)
-_BUCKET_ROW = f"({SQLiteSession.BUCKET}, {', '.join(['%s'] * len(BUCKET_COLUMNS))})"
-_BUCKETS_AT_ONCE = 16
+
+class _NotAllHeldError(Exception):
+    """Some of the leases are gone: nothing has been settled yet."""
 
 
-class SettleStatements(LeaseStatements):
+class SettleStatements(LeaseStatements, SettlingStatements):
     """Ends of executions."""
 
-    def settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
-        return self._unit(lambda: self._settle(worker_id, outcomes)) if outcomes else set()
+    STATUS = "status + 0"
 
-    def _settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
-        rows = self._leases(worker_id, [outcome.id for outcome in outcomes], CANCEL_REQUEST)
+    def settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
+        if not outcomes:
+            return set()
+        if not self._joined() and all(outcome.kind is OutcomeKind.SUCCEEDED for outcome in outcomes):
+            ids = {outcome.id for outcome in outcomes}
+            try:
+                if len(ids) == len(outcomes):
+                    self._settle_held(worker_id, outcomes)
+                    return ids
+            except _NotAllHeldError:
+                pass
+        return self._unit(lambda: self._settle(worker_id, outcomes))
+
+    def _settle_held(self, worker_id: str, outcomes: Sequence[Outcome]) -> None:
+        """Settle successes of different jobs, all of whose leases hold, or none of them."""
+        table = as_json([[*_success(outcome.id, outcome), outcome.claim_number] for outcome in outcomes])
+        buckets = Tally(self._shard).settled(outcomes).rows()
+
+        def move() -> None:
+            if self._execute(HELD_TO_ARCHIVE, [table, worker_id]) != len(outcomes):
+                raise _NotAllHeldError
+            self._execute(DELETE_HELD, [table])
+            self._add_buckets(buckets)
+
+        self._unit(move)
+
+    def _write_ends(self, archived: Sequence[Ended], buried: Sequence[Ended], pending: Sequence[Ended]) -> None:
         now = dt.datetime.now(dt.UTC)
-        applied: list[Outcome] = []
-        rest: list[Outcome] = []
-        archived: list[list[Any]] = []
-        buried: list[list[Any]] = []
-        pending: list[list[Any]] = []
-        cancelled: dict[str | None, list[str]] = defaultdict(list)
-        for outcome in outcomes:
-            row = rows.get(outcome.id)
-            expected = FETCHED if outcome.kind in UNSTARTED else PROCESSING
-            if row is None or row[1] != outcome.claim_number or row[2] != expected:
-                rest.append(outcome)
-                continue
-            del rows[outcome.id]
-            applied.append(outcome)
-            common = [row[0], storable(outcome.attempt_log), storable(outcome.modified_by, PERSON_LIMIT)]
-            if outcome.kind is OutcomeKind.SUCCEEDED:
-                archived.append([*common, outcome.duration_ms, outcome.wait_ms, storable(outcome.result)])
-            elif outcome.kind in DEAD:
-                buried.append([*common, *_failure(outcome), 0])
-            else:
-                pending.append([*common, *_return(outcome, now)])
-                if row[3]:
-                    cancelled[row[4]].append(outcome.id)
-        self._write(archived, buried, pending)
-        self._add_buckets(Tally(self._shard).settled(applied).rows())
-        for by, ids in cancelled.items():
-            # An operator had asked to stop it; the request came too late for its worker and is honoured here.
-            self._cancel(ids, by)
-        return {outcome.id for outcome in applied} | self._already(worker_id, rest)
+        self._write(
+            [_success(rowid, outcome) for rowid, outcome in archived],
+            [[*_common(rowid, outcome), *_failure(outcome), 0] for rowid, outcome in buried],
+            [[*_common(rowid, outcome), *_return(outcome, now)] for rowid, outcome in pending],
+        )
 
     def _write(self, archived: list[list[Any]], buried: list[list[Any]], pending: list[list[Any]]) -> None:
         if archived:
@@ -103,61 +117,29 @@ class SettleStatements(LeaseStatements):
         if pending:
             self._execute(TO_PENDING, [as_json(pending)])
 
-    def _bury(self, burials: Sequence[Burial]) -> None:
+    def _write_burials(self, burials: Sequence[Burial]) -> None:
         places = dict(self._one_json(_PLACES, [as_json([burial.id for burial in burials])]))
-        table: list[list[Any]] = []
-        tally = Tally(self._shard)
-        for burial in burials:
-            tally.buried(burial.queue, burial.type, burial.reason)
-            table.append([
-                places[burial.id], storable(burial.attempt_log), storable(burial.modified_by, PERSON_LIMIT),
-                *_failure(burial), burial.crashes,
-            ])  # fmt: skip
+        table = [[*_common(places[burial.id], burial), *_failure(burial), burial.crashes] for burial in burials]
         self._write([], table, [])
-        self._add_buckets(tally.rows())
 
-    def _already(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
-        """Outcomes that an earlier call has written, whose commit the worker did not learn of. What a rescuer or an
-        operator did to the job meanwhile has another place, reason or log."""
-        if not outcomes:
-            return set()
-        ids = [outcome.id for outcome in outcomes]
-        among, params = self._among("id", ids)
-        mine = [*params, worker_id]
-        archived = self._query(f"SELECT id, claim_number FROM {ARCHIVE} WHERE {among} AND worker_id = %s", mine)
-        buried = self._query(
-            f"SELECT id, claim_number, failure_reason, attempt_log FROM {DLQ} WHERE {among} AND worker_id = %s", mine
-        )
-        pending = self._query(
-            f"SELECT id, claim_number, {NO_REASON}, attempt_log FROM {HOT} WHERE {among} AND status + 0 = {PENDING}",
-            params,
-        )
-        done = {*archived, *buried, *pending}
-        return {outcome.id for outcome in outcomes if _trace(outcome) in done}
 
-    def _add_buckets(self, rows: Sequence[BucketRow]) -> None:
-        for first in range(0, len(rows), _BUCKETS_AT_ONCE):
-            part = rows[first : first + _BUCKETS_AT_ONCE]
-            self._execute(
-                f"INSERT INTO {BUCKET} (at, {names(BUCKET_COLUMNS)}) VALUES {', '.join([_BUCKET_ROW] * len(part))} "
-                f"ON CONFLICT (at, series) DO UPDATE SET max_ms = max(max_ms, excluded.max_ms), {_ADDED}",
-                [value for row in part for value in row.values()],
-            )
+def _common(key: int | str, ended: Outcome | Burial) -> list[Any]:
+    """The first columns of every table; ``key``: rowid or id."""
+    return [key, storable(ended.attempt_log), storable(ended.modified_by, PERSON_LIMIT)]
+
+
+def _success(key: int | str, outcome: Outcome) -> list[Any]:
+    return [*_common(key, outcome), outcome.duration_ms, outcome.wait_ms, storable(outcome.result)]
 
 
 def _failure(dead: Outcome | Burial) -> list[Any]:
-    reason = dead.reason if isinstance(dead, Burial) else reason_of(dead)
-    return [int(reason), storable(dead.error_type, TYPE_LIMIT), storable(dead.error_details), dead.fingerprint]
+    reason = int(dead.reason if isinstance(dead, Burial) else reason_of(dead))
+    return [
+        reason, storable(dead.error_type, TYPE_LIMIT), storable(dead.error_details), fingerprint_of(dead, reason),
+    ]  # fmt: skip
 
 
 def _return(outcome: Outcome, now: dt.datetime) -> list[Any]:
     """When to run again, attempts to take off, snoozes to count."""
     run_at = to_text(later(now, max(0.0, outcome.delay)))
     return [run_at, int(outcome.kind in GIVES_ATTEMPT_BACK), int(outcome.kind is OutcomeKind.SNOOZED)]
-
-
-def _trace(outcome: Outcome) -> tuple[Any, ...]:
-    """What the outcome leaves behind, as :meth:`SettleStatements._already` reads it."""
-    if outcome.kind is OutcomeKind.SUCCEEDED:
-        return outcome.id, outcome.claim_number
-    return outcome.id, outcome.claim_number, int(reason_of(outcome)), storable(outcome.attempt_log)

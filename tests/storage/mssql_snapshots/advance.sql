@@ -10,7 +10,7 @@ DECLARE @queue TABLE (
     priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name
         ORDER BY h.priority DESC)
 FROM (
@@ -25,7 +25,7 @@ BEGIN
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.priority IS NOT NULL;
     UPDATE q SET priority = (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority < q.priority
         ORDER BY h.priority DESC)
     FROM @queue AS q WHERE q.priority IS NOT NULL;
@@ -49,7 +49,7 @@ SELECT
         ) THEN 1
         ELSE 0
     END
-FROM chokaq_job_hot WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE status = 0
     AND queue = @p2
     AND priority = @p3
@@ -75,7 +75,7 @@ SELECT
         ) THEN 1
         ELSE 0
     END
-FROM chokaq_job_hot WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+FROM chokaq_job_hot WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
 WHERE status = 0
     AND queue = @p2
     AND priority = @p3

@@ -18,10 +18,12 @@ SELECT
     started_at,
     ended_at,
     total,
+    counts,
     done,
     applied,
     requested,
     refused,
+    left_alone,
     samples,
     succeeded,
     died,
@@ -41,40 +43,43 @@ SELECT
     watch_id,
     paid_at,
     recent,
+    history,
     @now
 FROM chokaq_bulk_operation WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id = @p1;
 GO
 SET NOCOUNT ON;
-SELECT failed_at, id
-FROM (
-    SELECT failed_at, id
-    FROM chokaq_job_dlq
-    WHERE failed_at <= @p1
-        AND queue = @p2
-        AND failure_reason IN (1, 2)
-        AND fingerprint >= @p3
-        AND fingerprint <= @p4
-        AND CHARINDEX(@p5, tags COLLATE Latin1_General_100_BIN2) > 0
-        AND failed_at >= @p6
-    ORDER BY failed_at, id
-    OFFSET 0 ROWS FETCH NEXT @p7 ROWS ONLY
-) c
-ORDER BY failed_at DESC, id DESC
-OFFSET 0 ROWS FETCH NEXT @p8 ROWS ONLY;
+SELECT id, generation, queue, type, failure_reason, failed_at
+FROM chokaq_job_dlq
+WHERE failed_at <= @p1
+    AND queue = @p2
+    AND failure_reason IN (1, 2)
+    AND fingerprint >= @p3
+    AND fingerprint <= @p4
+    AND CHARINDEX(@p5, tags COLLATE Latin1_General_100_BIN2) > 0
+    AND CHARINDEX(
+        @p6,
+        REPLACE(REPLACE(tags COLLATE Latin1_General_100_BIN2, @p7, @p8), @p9, @p10)
+    ) > 0
+    AND CHARINDEX(@p11, tags COLLATE Latin1_General_100_BIN2) > 0
+    AND (
+        CHARINDEX(
+            @p12,
+            REPLACE(REPLACE(tags COLLATE Latin1_General_100_BIN2, @p13, @p14), @p15, @p16)
+        ) > 0
+        OR tags COLLATE Latin1_General_100_BIN2 = @p17
+    )
+    AND failed_at >= @p18
+ORDER BY failed_at, id
+OFFSET 0 ROWS FETCH NEXT @p19 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 INSERT INTO chokaq_bulk_item (operation_id, job_id, generation, state)
-SELECT @p1, id, generation, 0
-FROM chokaq_job_dlq
-WHERE failed_at <= @p2
-    AND queue = @p3
-    AND failure_reason IN (1, 2)
-    AND fingerprint >= @p4
-    AND fingerprint <= @p5
-    AND CHARINDEX(@p6, tags COLLATE Latin1_General_100_BIN2) > 0
-    AND failed_at >= @p7
-    AND NOT (failed_at >= @p8 AND (failed_at > @p9 OR id > @p10));
+SELECT @p1, g.id, g.generation, 0
+FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
+    id NVARCHAR(26) '$[0]',
+    generation INT '$[1]'
+) AS g;
 SELECT @@ROWCOUNT;
 GO
 SET NOCOUNT ON;
@@ -87,32 +92,116 @@ SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
 GO
+-- bulk_step: the first chunk of a set that is held
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+-- statement 3 again
+GO
+-- statement 4 again
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+UPDATE h
+SET total = @p1, counts = @p2, freeze_at = @p3, freeze_id = @p4, updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
+WHERE h.id = @p5;
+SELECT @@ROWCOUNT;
+GO
+COMMIT TRANSACTION
+GO
+-- bulk_step: what another operation acted on, held
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+SET NOCOUNT ON;
+SELECT job_id, j.generation, j.queue, j.type, j.failure_reason, j.failed_at
+FROM chokaq_bulk_item
+INNER JOIN chokaq_job_dlq j ON j.id = job_id
+WHERE operation_id = @p1 AND job_id > @p2 AND state IN (1, 4, 5, 6)
+ORDER BY job_id
+OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY;
+GO
+-- statement 4 again
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+UPDATE h
+SET total = @p1, counts = @p2, freeze_id = @p3, updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
+WHERE h.id = @p4;
+SELECT @@ROWCOUNT;
+GO
+COMMIT TRANSACTION
+GO
+-- bulk_step: ids that are held
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+SET NOCOUNT ON;
+SELECT job_id
+FROM (
+    SELECT job_id
+    FROM chokaq_bulk_item WITH (FORCESEEK)
+    WHERE operation_id = @p1 AND job_id > @p2
+    ORDER BY job_id
+    OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY
+) c
+ORDER BY job_id DESC
+OFFSET 0 ROWS FETCH NEXT @p4 ROWS ONLY;
+GO
+SET NOCOUNT ON;
+SELECT DISTINCT
+    queue,
+    type,
+    reason,
+    COUNT(*) OVER (PARTITION BY queue, type, reason),
+    MIN(moment) OVER (PARTITION BY queue, type, reason),
+    MAX(moment) OVER (PARTITION BY queue, type, reason),
+    SUM(CASE WHEN moment > @p1 THEN 1 ELSE 0 END) OVER (PARTITION BY queue, type, reason),
+    SUM(CASE WHEN moment > @p2 THEN 1 ELSE 0 END) OVER (PARTITION BY queue, type, reason),
+    SUM(CASE WHEN moment > @p3 THEN 1 ELSE 0 END) OVER (PARTITION BY queue, type, reason)
+FROM (
+    SELECT j.queue, j.type, -1 AS reason, j.created_at AS moment
+    FROM chokaq_bulk_item i
+    INNER JOIN chokaq_job_hot j ON j.id = i.job_id
+    WHERE i.operation_id = @p4 AND i.job_id > @p5 AND i.job_id <= @p6
+    UNION ALL
+    SELECT j.queue, j.type, -1 AS reason, j.finished_at AS moment
+    FROM chokaq_bulk_item i
+    INNER JOIN chokaq_job_archive j ON j.id = i.job_id
+    WHERE i.operation_id = @p7 AND i.job_id > @p8 AND i.job_id <= @p9
+    UNION ALL
+    SELECT j.queue, j.type, failure_reason AS reason, j.failed_at AS moment
+    FROM chokaq_bulk_item i
+    INNER JOIN chokaq_job_dlq j ON j.id = i.job_id
+    WHERE i.operation_id = @p10 AND i.job_id > @p11 AND i.job_id <= @p12
+) f
+ORDER BY queue, type, reason;
+GO
+SET NOCOUNT ON;
+DECLARE @now datetime2(6) = SYSUTCDATETIME();
+UPDATE h SET counts = @p1, freeze_id = @p2, updated_at = @now FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK) WHERE h.id = @p3;
+SELECT @@ROWCOUNT;
+GO
+COMMIT TRANSACTION
+GO
 -- bulk_step: the next chunk
 BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
 SET NOCOUNT ON;
-SELECT failed_at, id
-FROM (
-    SELECT failed_at, id
-    FROM chokaq_job_dlq
-    WHERE failed_at <= @p1 AND failed_at >= @p2 AND (failed_at > @p3 OR id > @p4)
-    ORDER BY failed_at, id
-    OFFSET 0 ROWS FETCH NEXT @p5 ROWS ONLY
-) c
-ORDER BY failed_at DESC, id DESC
-OFFSET 0 ROWS FETCH NEXT @p6 ROWS ONLY;
-GO
-SET NOCOUNT ON;
-INSERT INTO chokaq_bulk_item (operation_id, job_id, generation, state)
-SELECT @p1, id, generation, 0
+SELECT id, generation, queue, type, failure_reason, failed_at
 FROM chokaq_job_dlq
-WHERE failed_at <= @p2
-    AND failed_at >= @p3
-    AND (failed_at > @p4 OR id > @p5)
-    AND NOT (failed_at >= @p6 AND (failed_at > @p7 OR id > @p8));
-SELECT @@ROWCOUNT;
+WHERE failed_at <= @p1 AND 1 = 1 AND failed_at >= @p2 AND (failed_at > @p3 OR id > @p4)
+ORDER BY failed_at, id
+OFFSET 0 ROWS FETCH NEXT @p5 ROWS ONLY;
+GO
+-- statement 4 again
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
@@ -127,30 +216,19 @@ GO
 -- statement 2 again
 GO
 SET NOCOUNT ON;
-SELECT id
-FROM (
-    SELECT id
-    FROM chokaq_job_hot
-    WHERE created_at <= @p1 AND status = 0 AND run_at <= @p2 AND attempt > @p3 AND id > @p4
-    ORDER BY id
-    OFFSET 0 ROWS FETCH NEXT @p5 ROWS ONLY
-) c
-ORDER BY id DESC
-OFFSET 0 ROWS FETCH NEXT @p6 ROWS ONLY;
-GO
-SET NOCOUNT ON;
-INSERT INTO chokaq_bulk_item (operation_id, job_id, generation, state)
-SELECT @p1, id, generation, 0
+SELECT id, generation, queue, type, -1, created_at
 FROM chokaq_job_hot
-WHERE created_at <= @p2
+WHERE (created_at <= @p1 OR created_at > @p2)
     AND status = 0
     AND run_at <= @p3
     AND attempt > @p4
     AND id > @p5
-    AND NOT (id > @p6);
-SELECT @@ROWCOUNT;
+ORDER BY id
+OFFSET 0 ROWS FETCH NEXT @p6 ROWS ONLY;
 GO
--- statement 10 again
+-- statement 4 again
+GO
+-- statement 17 again
 GO
 COMMIT TRANSACTION
 GO
@@ -178,7 +256,20 @@ FROM chokaq_bulk_item WITH (FORCESEEK)
 WHERE operation_id = @p2 AND job_id > @p3 AND state IN (1, 4, 5, 6) AND job_id <= @p4;
 SELECT @@ROWCOUNT;
 GO
--- statement 10 again
+-- statement 17 again
+GO
+COMMIT TRANSACTION
+GO
+-- bulk_step: dead ones of another operation
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+-- statement 11 again
+GO
+-- statement 4 again
+GO
+-- statement 17 again
 GO
 COMMIT TRANSACTION
 GO
@@ -188,16 +279,18 @@ GO
 -- statement 2 again
 GO
 SET NOCOUNT ON;
-SELECT finished_at, id
-FROM (
-    SELECT finished_at, id
-    FROM chokaq_job_archive
-    WHERE finished_at <= @p1
-    ORDER BY finished_at, id
-    OFFSET 0 ROWS FETCH NEXT @p2 ROWS ONLY
-) c
-ORDER BY finished_at DESC, id DESC
-OFFSET 0 ROWS FETCH NEXT @p3 ROWS ONLY;
+SELECT id, generation, queue, type, -1, finished_at
+FROM chokaq_job_archive
+WHERE finished_at <= @p1 AND 1 = 1
+ORDER BY finished_at, id
+OFFSET 0 ROWS FETCH NEXT @p2 ROWS ONLY;
+GO
+SET NOCOUNT ON;
+SELECT id, generation, queue, type, -1, finished_at
+FROM chokaq_job_archive
+WHERE finished_at > @p1 AND 1 = 1
+ORDER BY finished_at, id
+OFFSET 0 ROWS FETCH NEXT @p2 ROWS ONLY;
 GO
 SET NOCOUNT ON;
 DECLARE @now datetime2(6) = SYSUTCDATETIME();
@@ -229,7 +322,7 @@ WHERE id IN (
     );
 GO
 SET NOCOUNT ON;
-SELECT id, queue, idempotency_key
+SELECT id, queue, type, fingerprint, failure_reason, error_type, failed_at, idempotency_key
 FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -311,10 +404,10 @@ BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
--- statement 18 again
+-- statement 26 again
 GO
 SET NOCOUNT ON;
-SELECT id, queue
+SELECT id, queue, type, fingerprint, failure_reason, error_type, failed_at
 FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -335,11 +428,11 @@ WHERE id IN (
     )
 ORDER BY id;
 GO
--- statement 21 again
+-- statement 29 again
 GO
--- statement 22 again
+-- statement 30 again
 GO
--- statement 23 again
+-- statement 31 again
 GO
 COMMIT TRANSACTION
 GO
@@ -348,7 +441,7 @@ BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
--- statement 18 again
+-- statement 26 again
 GO
 SET NOCOUNT ON;
 SELECT id, generation
@@ -371,11 +464,11 @@ WHERE id IN (
     )
 ORDER BY id;
 GO
--- statement 21 again
+-- statement 29 again
 GO
--- statement 22 again
+-- statement 30 again
 GO
--- statement 23 again
+-- statement 31 again
 GO
 COMMIT TRANSACTION
 GO
@@ -384,9 +477,9 @@ BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
--- statement 18 again
+-- statement 26 again
 GO
--- statement 30 again
+-- statement 38 again
 GO
 SET NOCOUNT ON;
 SELECT id, status, queue, type
@@ -399,11 +492,11 @@ WHERE id IN (
     )
 ORDER BY id;
 GO
--- statement 21 again
+-- statement 29 again
 GO
--- statement 22 again
+-- statement 30 again
 GO
--- statement 23 again
+-- statement 31 again
 GO
 COMMIT TRANSACTION
 GO
@@ -412,10 +505,21 @@ BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
--- statement 18 again
+-- statement 26 again
 GO
 SET NOCOUNT ON;
-SELECT id, came_from, queue, idempotency_key, status
+SELECT
+    id,
+    operation_id,
+    came_from,
+    idempotency_key,
+    status,
+    queue,
+    type,
+    fingerprint,
+    failure_reason,
+    error_type,
+    failed_at
 FROM chokaq_job_trash WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -425,11 +529,26 @@ WHERE id IN (
     )
 ORDER BY id;
 GO
--- statement 21 again
+-- statement 29 again
 GO
--- statement 22 again
+-- statement 30 again
 GO
--- statement 23 again
+-- statement 31 again
+GO
+COMMIT TRANSACTION
+GO
+-- bulk_step: restore what another has purged
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+-- statement 26 again
+GO
+-- statement 42 again
+GO
+-- statement 30 again
+GO
+-- statement 31 again
 GO
 COMMIT TRANSACTION
 GO
@@ -438,7 +557,7 @@ BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
--- statement 18 again
+-- statement 26 again
 GO
 SET NOCOUNT ON;
 SELECT id, generation
@@ -471,7 +590,19 @@ WHERE id IN (
 ORDER BY id;
 GO
 SET NOCOUNT ON;
-SELECT id, revision, modified_by, queue, type, priority, tags, schema_version
+SELECT
+    id,
+    revision,
+    modified_by,
+    queue,
+    type,
+    priority,
+    tags,
+    schema_version,
+    fingerprint,
+    failure_reason,
+    error_type,
+    failed_at
 FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -494,7 +625,7 @@ WHERE h.id IN (
     );
 SELECT @@ROWCOUNT;
 GO
--- statement 21 again
+-- statement 29 again
 GO
 SET NOCOUNT ON;
 UPDATE h
@@ -509,7 +640,7 @@ WHERE h.operation_id = @p2
     );
 SELECT @@ROWCOUNT;
 GO
--- statement 22 again
+-- statement 30 again
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
@@ -529,22 +660,138 @@ SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION
 GO
+-- bulk_step: edit by a patch
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+-- statement 26 again
+GO
+-- statement 44 again
+GO
+-- statement 45 again
+GO
+SET NOCOUNT ON;
+SELECT id, payload
+FROM chokaq_job_hot WITH (FORCESEEK, UPDLOCK, ROWLOCK)
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+ORDER BY id;
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+INSERT INTO chokaq_payload_version (
+    job_id,
+    revision,
+    type,
+    schema_version,
+    payload,
+    replaced_at,
+    replaced_by
+)
+SELECT id, revision, type, schema_version, payload, @now, @p1
+FROM chokaq_job_hot WITH (FORCESEEK)
+WHERE id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+UPDATE h
+SET
+    revision = revision + 1,
+    modified_by = @p1,
+    payload = @p2,
+    schema_version = @p3,
+    updated_at = @now
+FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK)
+WHERE h.id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p4 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+-- statement 48 again
+GO
+SET NOCOUNT ON;
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+UPDATE h
+SET state = @p1, ended_at = @p2, done = @p3, applied = @p4, last_id = @p5, updated_at = @now
+FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
+WHERE h.id = @p6;
+SELECT @@ROWCOUNT;
+GO
+COMMIT TRANSACTION
+GO
 -- bulk_step: revert
 BEGIN TRANSACTION
 GO
 -- statement 2 again
 GO
--- statement 18 again
+-- statement 26 again
 GO
--- statement 36 again
+-- statement 45 again
 GO
--- statement 37 again
+-- statement 46 again
 GO
--- statement 21 again
+-- statement 29 again
 GO
--- statement 22 again
+-- statement 30 again
 GO
--- statement 23 again
+-- statement 31 again
+GO
+COMMIT TRANSACTION
+GO
+-- bulk_step: revert of a patch
+BEGIN TRANSACTION
+GO
+-- statement 2 again
+GO
+-- statement 26 again
+GO
+SET NOCOUNT ON;
+SELECT job_id, payload, schema_version
+FROM chokaq_payload_version WITH (FORCESEEK)
+WHERE job_id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    )
+    AND revision = @p2;
+GO
+-- statement 45 again
+GO
+-- statement 52 again
+GO
+-- statement 53 again
+GO
+-- statement 54 again
+GO
+SET NOCOUNT ON;
+UPDATE h
+SET state = 1
+FROM chokaq_bulk_item AS h WITH (FORCESEEK, ROWLOCK)
+WHERE h.operation_id = @p1
+    AND job_id IN (
+        SELECT j.item COLLATE Latin1_General_100_BIN2
+        FROM OPENJSON(CAST(@p2 AS NVARCHAR(MAX))) WITH (
+            item NVARCHAR(510) '$'
+        ) AS j
+    );
+SELECT @@ROWCOUNT;
+GO
+-- statement 56 again
 GO
 COMMIT TRANSACTION
 GO
@@ -614,7 +861,7 @@ WHERE h.operation_id = @p1
     );
 SELECT @@ROWCOUNT;
 GO
--- statement 18 again
+-- statement 26 again
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
@@ -626,9 +873,10 @@ SET
     succeeded = @p4,
     died = @p5,
     recent = @p6,
+    history = @p7,
     updated_at = @now
 FROM chokaq_bulk_operation AS h WITH (FORCESEEK, ROWLOCK)
-WHERE h.id = @p7;
+WHERE h.id = @p8;
 SELECT @@ROWCOUNT;
 GO
 COMMIT TRANSACTION

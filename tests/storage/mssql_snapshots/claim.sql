@@ -12,7 +12,7 @@ DECLARE @queue TABLE (
     priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name
         ORDER BY h.priority DESC)
 FROM (
@@ -37,7 +37,7 @@ BEGIN
     INSERT INTO @first (place)
     SELECT TOP (@left) q.place
     FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (@left) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
         ORDER BY h.run_at, h.id) AS due
     WHERE q.priority = @level
@@ -77,7 +77,7 @@ BEGIN
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.priority = @level;
     UPDATE q SET priority = (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority < q.priority
         ORDER BY h.priority DESC)
     FROM @queue AS q WHERE q.priority = @level;
@@ -87,13 +87,13 @@ END;
 SELECT CASE WHEN @left > 0 THEN (
     SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
     FROM @pair AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead) END;
-UPDATE h SET status = CASE WHEN h.deadline_at < @now THEN 1 ELSE 2 END,
-    attempt = h.attempt + CASE WHEN h.deadline_at < @now THEN 0 ELSE 1 END,
-    started_at = CASE WHEN h.deadline_at < @now THEN h.started_at ELSE @now END,
-    heartbeat_at = CASE WHEN h.deadline_at < @now THEN NULL ELSE @now END,
+UPDATE h SET status = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN 1 ELSE 2 END,
+    attempt = h.attempt + CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN 0 ELSE 1 END,
+    started_at = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN h.started_at ELSE @now END,
+    heartbeat_at = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN NULL ELSE @now END,
     worker_id = @worker, claim_number = h.claim_number + 1, updated_at = @now
 OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inserted.payload, inserted.tags,
        inserted.priority, inserted.attempt, inserted.max_attempts, inserted.crash_count, inserted.snooze_count,
@@ -117,7 +117,7 @@ DECLARE @queue TABLE (
     priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name
         ORDER BY h.priority DESC)
 FROM (
@@ -142,7 +142,7 @@ BEGIN
     INSERT INTO @first (place)
     SELECT TOP (@left) q.place
     FROM @queue AS q CROSS APPLY (
-        SELECT TOP (@left) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (@left) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority = @level AND h.run_at <= @now
         ORDER BY h.run_at, h.id) AS due
     WHERE q.priority = @level
@@ -182,7 +182,7 @@ BEGIN
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.priority = @level;
     UPDATE q SET priority = (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority < q.priority
         ORDER BY h.priority DESC)
     FROM @queue AS q WHERE q.priority = @level;
@@ -192,7 +192,7 @@ END;
 SELECT CASE WHEN @left > 0 THEN (
     SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
     FROM @pair AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead) END;
 UPDATE h SET status = 1, worker_id = @worker, claim_number = h.claim_number + 1, updated_at = @now
@@ -218,7 +218,7 @@ DECLARE @queue TABLE (
     priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name
         ORDER BY h.priority DESC)
 FROM (
@@ -253,7 +253,7 @@ BEGIN
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.place = @place AND q.priority = @level;
     UPDATE q SET priority = (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority < q.priority
         ORDER BY h.priority DESC)
     FROM @queue AS q WHERE q.place = @place AND q.priority = @level;
@@ -264,13 +264,13 @@ END;
 SELECT CASE WHEN @left > 0 THEN (
     SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
     FROM @pair AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead) END;
-UPDATE h SET status = CASE WHEN h.deadline_at < @now THEN 1 ELSE 2 END,
-    attempt = h.attempt + CASE WHEN h.deadline_at < @now THEN 0 ELSE 1 END,
-    started_at = CASE WHEN h.deadline_at < @now THEN h.started_at ELSE @now END,
-    heartbeat_at = CASE WHEN h.deadline_at < @now THEN NULL ELSE @now END,
+UPDATE h SET status = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN 1 ELSE 2 END,
+    attempt = h.attempt + CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN 0 ELSE 1 END,
+    started_at = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN h.started_at ELSE @now END,
+    heartbeat_at = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN NULL ELSE @now END,
     worker_id = @worker, claim_number = h.claim_number + 1, updated_at = @now
 OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inserted.payload, inserted.tags,
        inserted.priority, inserted.attempt, inserted.max_attempts, inserted.crash_count, inserted.snooze_count,
@@ -294,7 +294,7 @@ DECLARE @queue TABLE (
     priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name
         ORDER BY h.priority DESC)
 FROM (
@@ -329,7 +329,7 @@ BEGIN
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.place = @place AND q.priority = @level;
     UPDATE q SET priority = (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority < q.priority
         ORDER BY h.priority DESC)
     FROM @queue AS q WHERE q.place = @place AND q.priority = @level;
@@ -340,7 +340,7 @@ END;
 SELECT CASE WHEN @left > 0 THEN (
     SELECT MIN(DATEDIFF_BIG(microsecond, @now, ahead.run_at))
     FROM @pair AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead) END;
 UPDATE h SET status = 1, worker_id = @worker, claim_number = h.claim_number + 1, updated_at = @now
@@ -366,8 +366,8 @@ DECLARE
 SELECT h.id, h.queue, h.type, h.schema_version, h.payload, h.tags, h.priority, h.attempt, h.max_attempts,
        h.crash_count, h.snooze_count, h.claim_number, h.generation, h.created_by, h.created_at, h.started_at,
        h.run_at, h.due_at, h.deadline_at, h.headers, h.attempt_log, h.status, @now
-FROM chokaq_job_hot AS h WITH (FORCESEEK, READCOMMITTEDLOCK)
-WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status = 2
+FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK)
+WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status + 0 = 2
     AND h.worker_id = @worker
     AND (@newest IS NULL OR h.started_at > @newest)
     AND h.id NOT IN (SELECT j.item COLLATE Latin1_General_100_BIN2 FROM OPENJSON(@known) WITH (item nvarchar(26) '$') AS j)

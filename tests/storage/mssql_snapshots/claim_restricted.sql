@@ -38,7 +38,7 @@ DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
     @queues nvarchar(max) = @p1;
 SELECT q.name, (
-    SELECT COUNT(*) FROM chokaq_job_hot AS h WITH (FORCESEEK, READCOMMITTEDLOCK)
+    SELECT COUNT(*) FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK)
     WHERE h.status IN (1, 2) AND h.queue = q.name COLLATE Latin1_General_100_BIN2)
 FROM OPENJSON(@queues) WITH (name nvarchar(510) '$') AS q;
 GO
@@ -97,7 +97,7 @@ DECLARE @queue TABLE (
     priority int NULL);
 INSERT INTO @queue (place, name, priority)
 SELECT q.place, q.name, (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name
         ORDER BY h.priority DESC)
 FROM (
@@ -112,7 +112,7 @@ BEGIN
     INSERT INTO @pair (name, priority)
     SELECT q.name, q.priority FROM @queue AS q WHERE q.priority IS NOT NULL;
     UPDATE q SET priority = (
-        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.priority FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = q.name AND h.priority < q.priority
         ORDER BY h.priority DESC)
     FROM @queue AS q WHERE q.priority IS NOT NULL;
@@ -122,7 +122,8 @@ GO
 SET NOCOUNT ON;
 DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
-    @pairs nvarchar(max) = @p1;
+    @pairs nvarchar(max) = @p1,
+    @crashes int = @p2;
 SELECT due.id, due.queue, due.type, due.priority, due.run_at, due.deadline_at, due.due_at, @now
 FROM (
     SELECT j.name COLLATE Latin1_General_100_BIN2 AS name, j.priority, j.most
@@ -130,6 +131,7 @@ FROM (
     SELECT TOP (p.most) h.id, h.queue, h.type, h.priority, h.run_at, h.deadline_at, h.due_at
     FROM chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
     WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
+        AND h.crash_count <= @crashes
     ORDER BY h.run_at, h.id) AS due
 ORDER BY due.run_at, due.id;
 GO
@@ -138,10 +140,10 @@ DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
     @worker nvarchar(200) = @p1,
     @ids nvarchar(max) = @p2;
-UPDATE h SET status = CASE WHEN h.deadline_at < @now THEN 1 ELSE 2 END,
-    attempt = h.attempt + CASE WHEN h.deadline_at < @now THEN 0 ELSE 1 END,
-    started_at = CASE WHEN h.deadline_at < @now THEN h.started_at ELSE @now END,
-    heartbeat_at = CASE WHEN h.deadline_at < @now THEN NULL ELSE @now END,
+UPDATE h SET status = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN 1 ELSE 2 END,
+    attempt = h.attempt + CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN 0 ELSE 1 END,
+    started_at = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN h.started_at ELSE @now END,
+    heartbeat_at = CASE WHEN h.deadline_at < @now OR h.crash_count > 0 THEN NULL ELSE @now END,
     worker_id = @worker, claim_number = h.claim_number + 1, updated_at = @now
 OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inserted.payload, inserted.tags,
        inserted.priority, inserted.attempt, inserted.max_attempts, inserted.crash_count, inserted.snooze_count,
@@ -186,7 +188,7 @@ SELECT (
     FROM (
     SELECT j.name COLLATE Latin1_General_100_BIN2 AS name, j.priority, j.most
     FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]', most int '$[2]') AS j) AS p CROSS APPLY (
-        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+        SELECT TOP (1) h.run_at FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
         WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at > @now
         ORDER BY h.run_at) AS ahead);
 GO
@@ -225,13 +227,16 @@ GO
 SET NOCOUNT ON;
 DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
-    @pairs nvarchar(max) = @p1;
+    @pairs nvarchar(max) = @p1,
+    @crashes int = @p2;
 SELECT TOP (1000) p.name, p.priority
 FROM (
     SELECT j.name COLLATE Latin1_General_100_BIN2 AS name, j.priority, j.most
     FROM OPENJSON(@pairs) WITH (name nvarchar(510) '$[0]', priority int '$[1]', most int '$[2]') AS j) AS p CROSS APPLY (
-    SELECT TOP (p.most) h.run_at, h.id FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, READCOMMITTEDLOCK)
+    SELECT TOP (p.most) h.run_at, h.id
+    FROM chokaq_job_hot AS h WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)
     WHERE h.status = 0 AND h.queue = p.name AND h.priority = p.priority AND h.run_at <= @now
+        AND h.crash_count <= @crashes
     ORDER BY h.run_at, h.id) AS due
 ORDER BY due.run_at, due.id;
 GO

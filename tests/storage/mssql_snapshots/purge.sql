@@ -2,7 +2,7 @@
 BEGIN TRANSACTION
 GO
 SET NOCOUNT ON;
-SELECT id, queue
+SELECT id, queue, type, fingerprint, failure_reason, error_type, failed_at
 FROM chokaq_job_dlq WITH (FORCESEEK, UPDLOCK, ROWLOCK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
@@ -52,7 +52,8 @@ INSERT INTO chokaq_job_trash (
     came_from,
     purged_at,
     purged_by,
-    expires_at
+    expires_at,
+    operation_id
 )
 SELECT
     id,
@@ -91,6 +92,7 @@ SELECT
     acknowledged_at,
     'dlq',
     @now,
+    NULL,
     NULL,
     NULL
 FROM chokaq_job_dlq WITH (FORCESEEK)
@@ -160,7 +162,8 @@ INSERT INTO chokaq_job_trash (
     came_from,
     purged_at,
     purged_by,
-    expires_at
+    expires_at,
+    operation_id
 )
 SELECT
     id,
@@ -196,6 +199,7 @@ SELECT
     'archive',
     @now,
     NULL,
+    NULL,
     NULL
 FROM chokaq_job_archive WITH (FORCESEEK)
 WHERE id IN (
@@ -216,6 +220,53 @@ WHERE h.id IN (
         ) AS j
     );
 SELECT @@ROWCOUNT;
+GO
+SET NOCOUNT ON;
+DECLARE
+    @now datetime2(6) = SYSUTCDATETIME(),
+    @rows nvarchar(max) = @p1;
+DECLARE @rows_taken int = 0;
+WHILE 1 = 1
+BEGIN
+    BEGIN TRY
+        INSERT INTO chokaq_failure_group (
+            series, fingerprint, queue, type, shard, reason, error_type, message, sample_id, count, total, first_seen,
+            last_seen)
+        SELECT
+            b.series, b.fingerprint, b.queue, b.type, b.shard, b.reason, b.error_type, b.message, b.sample_id, 0, 0,
+            COALESCE(b.first_seen, @now), COALESCE(b.last_seen, @now)
+        FROM OPENJSON(@rows) WITH (
+            series nvarchar(64), fingerprint nvarchar(64), queue nvarchar(510), type nvarchar(510), shard nvarchar(200),
+            reason int, error_type nvarchar(510), message nvarchar(max), sample_id nvarchar(26), first_seen datetime2(6),
+            last_seen datetime2(6)) AS b
+        WHERE NOT EXISTS (
+            SELECT 1 FROM chokaq_failure_group AS t WITH (FORCESEEK, UPDLOCK, ROWLOCK)
+            WHERE t.series = b.series COLLATE Latin1_General_100_BIN2)
+        OPTION (LOOP JOIN);
+        BREAK;
+    END TRY
+    BEGIN CATCH
+        SET @rows_taken += 1;
+        IF ERROR_NUMBER() NOT IN (2601, 2627) OR XACT_STATE() = -1 OR @rows_taken > 100 THROW;
+    END CATCH;
+END;
+UPDATE t SET
+    reason = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen THEN b.reason ELSE t.reason END,
+    error_type = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen
+    THEN b.error_type COLLATE Latin1_General_100_BIN2 ELSE t.error_type END,
+    message = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen
+    THEN b.message ELSE t.message END,
+    sample_id = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen
+    THEN b.sample_id COLLATE Latin1_General_100_BIN2 ELSE t.sample_id END,
+    last_seen = CASE WHEN COALESCE(b.last_seen, @now) > t.last_seen
+    THEN COALESCE(b.last_seen, @now) ELSE t.last_seen END,
+    first_seen = CASE WHEN COALESCE(b.first_seen, @now) < t.first_seen
+    THEN COALESCE(b.first_seen, @now) ELSE t.first_seen END, count = t.count + b.count, total = t.total + b.total
+FROM OPENJSON(@rows) WITH (
+    series nvarchar(64), reason int, error_type nvarchar(510), message nvarchar(max), sample_id nvarchar(26),
+    count bigint, total bigint, first_seen datetime2(6), last_seen datetime2(6)) AS b
+INNER LOOP JOIN chokaq_failure_group AS t WITH (FORCESEEK, ROWLOCK)
+    ON t.series = b.series COLLATE Latin1_General_100_BIN2;
 GO
 SET NOCOUNT ON;
 SELECT id, 'hot'

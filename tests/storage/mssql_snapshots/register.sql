@@ -19,19 +19,30 @@ SET
     retried = @p12,
     conflicts = @p13,
     rss_mb = NULL,
+    clock_offset = @p14,
+    clock_doubt = @p15,
     last_seen = @now
 OUTPUT inserted.desired_concurrency, inserted.stop_requested
 FROM chokaq_worker AS h WITH (FORCESEEK, ROWLOCK)
-WHERE h.id = @p14;
+WHERE h.id = @p16;
 GO
 SET NOCOUNT ON;
-SELECT id FROM chokaq_bulk_operation WHERE state IN ('preparing', 'running');
+DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
+SELECT
+    (SELECT COUNT(*) FROM chokaq_bulk_operation WHERE state IN ('preparing', 'running')),
+    (SELECT COUNT(*) FROM chokaq_setting),
+    (SELECT MAX(updated_at) FROM chokaq_setting),
+    @now;
 GO
 COMMIT TRANSACTION
 GO
 BEGIN TRANSACTION
 GO
 -- statement 2 again
+GO
+SET NOCOUNT ON;
+DECLARE @now datetime2(6) = SYSUTCDATETIME();
+SELECT @now;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
@@ -51,6 +62,9 @@ INSERT INTO chokaq_worker (
     retried,
     conflicts,
     rss_mb,
+    clock_offset,
+    clock_doubt,
+    types,
     stop_requested,
     started_at,
     last_seen
@@ -72,15 +86,15 @@ SELECT
     @p14,
     NULL,
     @p15,
+    @p16,
+    NULL,
+    @p17,
     @now,
     @now
 WHERE NOT EXISTS (
-        SELECT 1 FROM chokaq_worker WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE id = @p16
+        SELECT 1 FROM chokaq_worker WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK) WHERE id = @p18
     );
 SELECT @@ROWCOUNT;
-GO
-SET NOCOUNT ON;
-SELECT id FROM chokaq_bulk_operation WHERE state IN ('preparing', 'running');
 GO
 COMMIT TRANSACTION
 GO

@@ -51,7 +51,8 @@ INSERT INTO chokaq_job_trash (
     came_from,
     purged_at,
     purged_by,
-    expires_at
+    expires_at,
+    operation_id
 )
 SELECT
     id,
@@ -90,7 +91,8 @@ SELECT
     'hot',
     @now,
     @p1,
-    DATEADD(day, @p2, DATEADD(second, @p3, DATEADD(microsecond, @p4, @now)))
+    DATEADD(day, @p2, DATEADD(second, @p3, DATEADD(microsecond, @p4, @now))),
+    NULL
 FROM chokaq_job_hot WITH (FORCESEEK)
 WHERE id IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2

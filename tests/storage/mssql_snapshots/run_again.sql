@@ -14,7 +14,7 @@ ORDER BY id;
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-INSERT INTO chokaq_job_hot (
+INSERT INTO chokaq_job_hot WITH (ROWLOCK) (
     id,
     queue,
     type,
@@ -103,7 +103,7 @@ WHERE d.id IN (
                         ) AS j
                     )
                     AND c.idempotency_key = d.idempotency_key
-                    AND c.id < d.id
+                    AND c.id + N'' < d.id
             )
             AND NOT EXISTS (
                 SELECT 1
@@ -127,7 +127,7 @@ WHERE id IN (
 GO
 SET NOCOUNT ON;
 DECLARE @now DATETIME2(6) = SYSUTCDATETIME();
-INSERT INTO chokaq_job_hot (
+INSERT INTO chokaq_job_hot WITH (ROWLOCK) (
     id,
     queue,
     type,
@@ -210,8 +210,9 @@ GO
 GO
 SET NOCOUNT ON;
 SELECT idempotency_key, id
-FROM chokaq_job_hot
-WHERE idempotency_key IN (
+FROM chokaq_job_hot WITH (FORCESEEK)
+WHERE idempotency_key IS NOT NULL
+    AND idempotency_key IN (
         SELECT j.item COLLATE Latin1_General_100_BIN2
         FROM OPENJSON(CAST(@p1 AS NVARCHAR(MAX))) WITH (
             item NVARCHAR(510) '$'

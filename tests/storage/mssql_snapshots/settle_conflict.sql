@@ -54,39 +54,51 @@ UPDATE h SET
 FROM @outcome AS o INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = o.id
 WHERE o.target = 'pending';
 
-INSERT INTO chokaq_metric_bucket (
-    at, series, queue, type, outcome, reason, shard, max_ms, count, total_ms, run_0, run_1, run_2, run_3, run_4, run_5,
-    run_6, run_7, run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15, wait_0, wait_1, wait_2, wait_3,
-    wait_4, wait_5, wait_6, wait_7, wait_8, wait_9, wait_10, wait_11, wait_12, wait_13, wait_14, wait_15)
-SELECT
-    @tick, b.series, b.queue, b.type, b.outcome, b.reason, b.shard, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-FROM OPENJSON(@buckets) WITH (
-    series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
-WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
-    WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
-OPTION (LOOP JOIN);
+DECLARE @buckets_taken int = 0;
+WHILE 1 = 1
+BEGIN
+    BEGIN TRY
+        INSERT INTO chokaq_metric_bucket (
+            at, series, queue, type, outcome, reason, shard, max_ms, count, total_ms, run_0, run_1, run_2, run_3, run_4,
+            run_5, run_6, run_7, run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15, wait_0, wait_1, wait_2,
+            wait_3, wait_4, wait_5, wait_6, wait_7, wait_8, wait_9, wait_10, wait_11, wait_12, wait_13, wait_14, wait_15)
+        SELECT
+            @tick, b.series, b.queue, b.type, b.outcome, b.reason, b.shard, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        FROM OPENJSON(@buckets) WITH (
+            series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(200)) AS b
+        WHERE NOT EXISTS (
+            SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, ROWLOCK)
+            WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
+        OPTION (LOOP JOIN);
+        BREAK;
+    END TRY
+    BEGIN CATCH
+        SET @buckets_taken += 1;
+        IF ERROR_NUMBER() NOT IN (2601, 2627) OR XACT_STATE() = -1 OR @buckets_taken > 100 THROW;
+    END CATCH;
+END;
 UPDATE t SET
-    max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,
-    count = t.count + b.count, total_ms = t.total_ms + b.total_ms, run_0 = t.run_0 + b.run_0,
-    run_1 = t.run_1 + b.run_1, run_2 = t.run_2 + b.run_2, run_3 = t.run_3 + b.run_3, run_4 = t.run_4 + b.run_4,
-    run_5 = t.run_5 + b.run_5, run_6 = t.run_6 + b.run_6, run_7 = t.run_7 + b.run_7, run_8 = t.run_8 + b.run_8,
-    run_9 = t.run_9 + b.run_9, run_10 = t.run_10 + b.run_10, run_11 = t.run_11 + b.run_11,
-    run_12 = t.run_12 + b.run_12, run_13 = t.run_13 + b.run_13, run_14 = t.run_14 + b.run_14,
-    run_15 = t.run_15 + b.run_15, wait_0 = t.wait_0 + b.wait_0, wait_1 = t.wait_1 + b.wait_1,
-    wait_2 = t.wait_2 + b.wait_2, wait_3 = t.wait_3 + b.wait_3, wait_4 = t.wait_4 + b.wait_4,
-    wait_5 = t.wait_5 + b.wait_5, wait_6 = t.wait_6 + b.wait_6, wait_7 = t.wait_7 + b.wait_7,
-    wait_8 = t.wait_8 + b.wait_8, wait_9 = t.wait_9 + b.wait_9, wait_10 = t.wait_10 + b.wait_10,
-    wait_11 = t.wait_11 + b.wait_11, wait_12 = t.wait_12 + b.wait_12, wait_13 = t.wait_13 + b.wait_13,
-    wait_14 = t.wait_14 + b.wait_14, wait_15 = t.wait_15 + b.wait_15
+    max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END, count = t.count + b.count,
+    total_ms = t.total_ms + b.total_ms, run_0 = t.run_0 + b.run_0, run_1 = t.run_1 + b.run_1,
+    run_2 = t.run_2 + b.run_2, run_3 = t.run_3 + b.run_3, run_4 = t.run_4 + b.run_4, run_5 = t.run_5 + b.run_5,
+    run_6 = t.run_6 + b.run_6, run_7 = t.run_7 + b.run_7, run_8 = t.run_8 + b.run_8, run_9 = t.run_9 + b.run_9,
+    run_10 = t.run_10 + b.run_10, run_11 = t.run_11 + b.run_11, run_12 = t.run_12 + b.run_12,
+    run_13 = t.run_13 + b.run_13, run_14 = t.run_14 + b.run_14, run_15 = t.run_15 + b.run_15,
+    wait_0 = t.wait_0 + b.wait_0, wait_1 = t.wait_1 + b.wait_1, wait_2 = t.wait_2 + b.wait_2,
+    wait_3 = t.wait_3 + b.wait_3, wait_4 = t.wait_4 + b.wait_4, wait_5 = t.wait_5 + b.wait_5,
+    wait_6 = t.wait_6 + b.wait_6, wait_7 = t.wait_7 + b.wait_7, wait_8 = t.wait_8 + b.wait_8,
+    wait_9 = t.wait_9 + b.wait_9, wait_10 = t.wait_10 + b.wait_10, wait_11 = t.wait_11 + b.wait_11,
+    wait_12 = t.wait_12 + b.wait_12, wait_13 = t.wait_13 + b.wait_13, wait_14 = t.wait_14 + b.wait_14,
+    wait_15 = t.wait_15 + b.wait_15
 FROM OPENJSON(@buckets) WITH (
     series nvarchar(64), max_ms bigint, count bigint, total_ms bigint, run_0 bigint, run_1 bigint, run_2 bigint,
     run_3 bigint, run_4 bigint, run_5 bigint, run_6 bigint, run_7 bigint, run_8 bigint, run_9 bigint, run_10 bigint,
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK)
+    ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
 END;
 COMMIT TRANSACTION;
 SELECT s.id, s.asked, s.asked_by FROM @held AS s;
@@ -176,44 +188,103 @@ GO
 SET NOCOUNT ON;
 DECLARE
     @now datetime2(6) = SYSUTCDATETIME(),
-    @buckets nvarchar(max) = @p1;
+    @rows nvarchar(max) = @p1;
 -- The start of the current ten seconds.
 DECLARE @tick datetime2(6) =
     DATEADD(second, DATEDIFF(second, CAST('2020-01-01T00:00:00' AS datetime2(6)), @now) / 10 * 10,
         CAST('2020-01-01T00:00:00' AS datetime2(6)));
-INSERT INTO chokaq_metric_bucket (
-    at, series, queue, type, outcome, reason, shard, max_ms, count, total_ms, run_0, run_1, run_2, run_3, run_4, run_5,
-    run_6, run_7, run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15, wait_0, wait_1, wait_2, wait_3,
-    wait_4, wait_5, wait_6, wait_7, wait_8, wait_9, wait_10, wait_11, wait_12, wait_13, wait_14, wait_15)
-SELECT
-    @tick, b.series, b.queue, b.type, b.outcome, b.reason, b.shard, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-FROM OPENJSON(@buckets) WITH (
-    series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(510)) AS b
-WHERE NOT EXISTS (
-    SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)
-    WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
-OPTION (LOOP JOIN);
+DECLARE @rows_taken int = 0;
+WHILE 1 = 1
+BEGIN
+    BEGIN TRY
+        INSERT INTO chokaq_metric_bucket (
+            at, series, queue, type, outcome, reason, shard, max_ms, count, total_ms, run_0, run_1, run_2, run_3, run_4,
+            run_5, run_6, run_7, run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15, wait_0, wait_1, wait_2,
+            wait_3, wait_4, wait_5, wait_6, wait_7, wait_8, wait_9, wait_10, wait_11, wait_12, wait_13, wait_14, wait_15)
+        SELECT
+            @tick, b.series, b.queue, b.type, b.outcome, b.reason, b.shard, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        FROM OPENJSON(@rows) WITH (
+            series nvarchar(64), queue nvarchar(510), type nvarchar(510), outcome int, reason int, shard nvarchar(200)) AS b
+        WHERE NOT EXISTS (
+            SELECT 1 FROM chokaq_metric_bucket AS t WITH (FORCESEEK, UPDLOCK, ROWLOCK)
+            WHERE t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2)
+        OPTION (LOOP JOIN);
+        BREAK;
+    END TRY
+    BEGIN CATCH
+        SET @rows_taken += 1;
+        IF ERROR_NUMBER() NOT IN (2601, 2627) OR XACT_STATE() = -1 OR @rows_taken > 100 THROW;
+    END CATCH;
+END;
 UPDATE t SET
-    max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END,
-    count = t.count + b.count, total_ms = t.total_ms + b.total_ms, run_0 = t.run_0 + b.run_0,
-    run_1 = t.run_1 + b.run_1, run_2 = t.run_2 + b.run_2, run_3 = t.run_3 + b.run_3, run_4 = t.run_4 + b.run_4,
-    run_5 = t.run_5 + b.run_5, run_6 = t.run_6 + b.run_6, run_7 = t.run_7 + b.run_7, run_8 = t.run_8 + b.run_8,
-    run_9 = t.run_9 + b.run_9, run_10 = t.run_10 + b.run_10, run_11 = t.run_11 + b.run_11,
-    run_12 = t.run_12 + b.run_12, run_13 = t.run_13 + b.run_13, run_14 = t.run_14 + b.run_14,
-    run_15 = t.run_15 + b.run_15, wait_0 = t.wait_0 + b.wait_0, wait_1 = t.wait_1 + b.wait_1,
-    wait_2 = t.wait_2 + b.wait_2, wait_3 = t.wait_3 + b.wait_3, wait_4 = t.wait_4 + b.wait_4,
-    wait_5 = t.wait_5 + b.wait_5, wait_6 = t.wait_6 + b.wait_6, wait_7 = t.wait_7 + b.wait_7,
-    wait_8 = t.wait_8 + b.wait_8, wait_9 = t.wait_9 + b.wait_9, wait_10 = t.wait_10 + b.wait_10,
-    wait_11 = t.wait_11 + b.wait_11, wait_12 = t.wait_12 + b.wait_12, wait_13 = t.wait_13 + b.wait_13,
-    wait_14 = t.wait_14 + b.wait_14, wait_15 = t.wait_15 + b.wait_15
-FROM OPENJSON(@buckets) WITH (
+    max_ms = CASE WHEN b.max_ms > t.max_ms THEN b.max_ms ELSE t.max_ms END, count = t.count + b.count,
+    total_ms = t.total_ms + b.total_ms, run_0 = t.run_0 + b.run_0, run_1 = t.run_1 + b.run_1,
+    run_2 = t.run_2 + b.run_2, run_3 = t.run_3 + b.run_3, run_4 = t.run_4 + b.run_4, run_5 = t.run_5 + b.run_5,
+    run_6 = t.run_6 + b.run_6, run_7 = t.run_7 + b.run_7, run_8 = t.run_8 + b.run_8, run_9 = t.run_9 + b.run_9,
+    run_10 = t.run_10 + b.run_10, run_11 = t.run_11 + b.run_11, run_12 = t.run_12 + b.run_12,
+    run_13 = t.run_13 + b.run_13, run_14 = t.run_14 + b.run_14, run_15 = t.run_15 + b.run_15,
+    wait_0 = t.wait_0 + b.wait_0, wait_1 = t.wait_1 + b.wait_1, wait_2 = t.wait_2 + b.wait_2,
+    wait_3 = t.wait_3 + b.wait_3, wait_4 = t.wait_4 + b.wait_4, wait_5 = t.wait_5 + b.wait_5,
+    wait_6 = t.wait_6 + b.wait_6, wait_7 = t.wait_7 + b.wait_7, wait_8 = t.wait_8 + b.wait_8,
+    wait_9 = t.wait_9 + b.wait_9, wait_10 = t.wait_10 + b.wait_10, wait_11 = t.wait_11 + b.wait_11,
+    wait_12 = t.wait_12 + b.wait_12, wait_13 = t.wait_13 + b.wait_13, wait_14 = t.wait_14 + b.wait_14,
+    wait_15 = t.wait_15 + b.wait_15
+FROM OPENJSON(@rows) WITH (
     series nvarchar(64), max_ms bigint, count bigint, total_ms bigint, run_0 bigint, run_1 bigint, run_2 bigint,
     run_3 bigint, run_4 bigint, run_5 bigint, run_6 bigint, run_7 bigint, run_8 bigint, run_9 bigint, run_10 bigint,
     run_11 bigint, run_12 bigint, run_13 bigint, run_14 bigint, run_15 bigint, wait_0 bigint, wait_1 bigint,
     wait_2 bigint, wait_3 bigint, wait_4 bigint, wait_5 bigint, wait_6 bigint, wait_7 bigint, wait_8 bigint,
     wait_9 bigint, wait_10 bigint, wait_11 bigint, wait_12 bigint, wait_13 bigint, wait_14 bigint, wait_15 bigint) AS b
-INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK) ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+INNER LOOP JOIN chokaq_metric_bucket AS t WITH (FORCESEEK, ROWLOCK)
+    ON t.at = @tick AND t.series = b.series COLLATE Latin1_General_100_BIN2;
+GO
+SET NOCOUNT ON;
+DECLARE
+    @now datetime2(6) = SYSUTCDATETIME(),
+    @rows nvarchar(max) = @p1;
+DECLARE @rows_taken int = 0;
+WHILE 1 = 1
+BEGIN
+    BEGIN TRY
+        INSERT INTO chokaq_failure_group (
+            series, fingerprint, queue, type, shard, reason, error_type, message, sample_id, count, total, first_seen,
+            last_seen)
+        SELECT
+            b.series, b.fingerprint, b.queue, b.type, b.shard, b.reason, b.error_type, b.message, b.sample_id, 0, 0,
+            COALESCE(b.first_seen, @now), COALESCE(b.last_seen, @now)
+        FROM OPENJSON(@rows) WITH (
+            series nvarchar(64), fingerprint nvarchar(64), queue nvarchar(510), type nvarchar(510), shard nvarchar(200),
+            reason int, error_type nvarchar(510), message nvarchar(max), sample_id nvarchar(26), first_seen datetime2(6),
+            last_seen datetime2(6)) AS b
+        WHERE NOT EXISTS (
+            SELECT 1 FROM chokaq_failure_group AS t WITH (FORCESEEK, UPDLOCK, ROWLOCK)
+            WHERE t.series = b.series COLLATE Latin1_General_100_BIN2)
+        OPTION (LOOP JOIN);
+        BREAK;
+    END TRY
+    BEGIN CATCH
+        SET @rows_taken += 1;
+        IF ERROR_NUMBER() NOT IN (2601, 2627) OR XACT_STATE() = -1 OR @rows_taken > 100 THROW;
+    END CATCH;
+END;
+UPDATE t SET
+    reason = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen THEN b.reason ELSE t.reason END,
+    error_type = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen
+    THEN b.error_type COLLATE Latin1_General_100_BIN2 ELSE t.error_type END,
+    message = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen
+    THEN b.message ELSE t.message END,
+    sample_id = CASE WHEN b.total > 0 AND COALESCE(b.last_seen, @now) >= t.last_seen
+    THEN b.sample_id COLLATE Latin1_General_100_BIN2 ELSE t.sample_id END,
+    last_seen = CASE WHEN COALESCE(b.last_seen, @now) > t.last_seen
+    THEN COALESCE(b.last_seen, @now) ELSE t.last_seen END,
+    first_seen = CASE WHEN COALESCE(b.first_seen, @now) < t.first_seen
+    THEN COALESCE(b.first_seen, @now) ELSE t.first_seen END, count = t.count + b.count, total = t.total + b.total
+FROM OPENJSON(@rows) WITH (
+    series nvarchar(64), reason int, error_type nvarchar(510), message nvarchar(max), sample_id nvarchar(26),
+    count bigint, total bigint, first_seen datetime2(6), last_seen datetime2(6)) AS b
+INNER LOOP JOIN chokaq_failure_group AS t WITH (FORCESEEK, ROWLOCK)
+    ON t.series = b.series COLLATE Latin1_General_100_BIN2;
 GO
 COMMIT TRANSACTION
 GO
@@ -224,6 +295,8 @@ GO
 -- statement 6 again
 GO
 -- statement 7 again
+GO
+-- statement 8 again
 GO
 COMMIT TRANSACTION
 GO

@@ -42,6 +42,6 @@ DECLARE
     @leases nvarchar(max) = @p2;
 SELECT h.id, h.attempt, h.started_at
 FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
-INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, READCOMMITTEDLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 2;
 GO

@@ -27,11 +27,18 @@ class Command(BaseCommand):
         parser.add_argument("--rate", type=float, default=2.0, help="orders per second (default: %(default)s)")
 
     def handle(self, *args: Any, host: str, port: int | None, rate: float, **options: Any) -> None:
+        # First of all: a demo that finds its port taken at the end has printed an address of somebody else's server.
+        if port and not is_free(host, port):
+            raise CommandError(
+                f"{host}:{port} cannot be listened on: most likely something does so already. Say another --port."
+            )
         port = port or free_port(host)
         call_command("migrate", interactive=False, verbosity=0)
         new = make_operator()
         address = f"http://{host}:{port}"
 
+        # Whoever presses Ctrl-C waits: exports that run are handed back, and begin again at the next start.
+        os.environ.setdefault("CHOKAQ_WORKER_SHUTDOWN_GRACE", "3")
         # No connection may be open when the children start, and this process needs none from here on.
         python, manage = sys.executable, sys.argv[0]
         worker = [python, manage, "runworker", "--settings=example_project.worker_settings"]
@@ -46,7 +53,7 @@ class Command(BaseCommand):
             ),
         ]
         supervisor = Supervisor(programs, write=self._line)
-        self.stdout.write(f"The shop:  {address}/\nOperators: {address}/admin/\n")
+        self.stdout.write(f"The Deck:  {address}/admin/chokaq/deck/\nThe shop:  {address}/\n")
         self.stdout.write(f"Log in as {OPERATOR}, password {OPERATOR}." if new else f"Log in as {OPERATOR}, as before.")
         self.stdout.write("Ctrl-C stops everything; the data stays for the next start.\n\n")
         self.stdout.flush()
@@ -68,15 +75,21 @@ def make_operator() -> bool:
     return True
 
 
+def is_free(host: str, port: int) -> bool:
+    """Whether nothing listens there, and we may."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        if os.name == "posix":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            return True
+        except (OSError, OverflowError):  # taken, not ours to take, or no port at all
+            return False
+
+
 def free_port(host: str) -> int:
     """The first port of ``PORTS`` on which nothing listens."""
     for port in PORTS:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            if os.name == "posix":
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
+        if is_free(host, port):
             return port
     raise CommandError(f"No free port from {PORTS.start} to {PORTS.stop - 1} on {host}; name one with --port.")

@@ -1,0 +1,4 @@
+-- settings
+SET NOCOUNT ON;
+SELECT name, value FROM chokaq_setting;
+GO

@@ -1,0 +1,81 @@
+"""The base of every loop: nothing that fails ends it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from chokaq_django.worker import service
+from chokaq_django.worker.service import Service
+
+from .support import Settings, make_worker
+
+
+class Unlucky(Service):
+    """Its database is away for the first steps, and so is what it waits on: the notices of that database."""
+
+    name = "unlucky"
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.left = failures
+        self.back = threading.Event()
+
+    def step(self) -> None:
+        if self.left:
+            self.left -= 1
+            raise ConnectionError("the database is away")
+        self.back.set()
+        super().wait(60)
+
+    def wait(self, timeout: float | None) -> None:
+        raise ConnectionError("so are its notices")
+
+
+def test_a_loop_goes_on_when_what_it_waits_on_is_away_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "FIRST_PAUSE", 0.001)
+    loop = Unlucky(3)
+    with caplog.at_level(logging.INFO, "chokaq.worker"):
+        loop.start()
+        assert loop.back.wait(15), "the loop has ended"
+    assert "The unlucky loop failed (1 in a row)" in caplog.text
+    loop.stop()
+    assert loop.join(15)
+
+
+def test_signs_of_life_come_soon_after_an_outage_however_long_it_was(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """Who is back first waits WORKER_TIMEOUT for the others, or ZOMBIE_TIMEOUT for a job; by then they must have
+    written."""
+    worker = make_worker(
+        settings,
+        RECOVERY={"WORKER_TIMEOUT": 2, "ZOMBIE_TIMEOUT": 3},
+        EXECUTION={"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
+    )
+    pauses: dict[str, float] = {}
+    for loop in worker._services():
+        loop.failures = 20
+        monkeypatch.setattr(loop, "wait", lambda seconds, name=loop.name: pauses.update({name: seconds}))
+        loop._failed(ConnectionError("the database is away"))
+    assert pauses["registry"] <= 0.5
+    assert pauses["heartbeat"] <= 0.4
+    assert pauses["fetch"] <= 0.75, "what a lost answer leased is heard of with the next claim"
+    assert 2.5 <= pauses["settle"] <= 5
+
+
+def test_a_loop_that_rests_after_a_failure_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(Service, "longest_pause", 60.0)
+    loop = Unlucky(1)
+    loop.start()
+    began = time.monotonic()
+    while not loop.failures:
+        assert time.monotonic() - began < 15
+    loop.stop()
+    assert loop.join(15)
