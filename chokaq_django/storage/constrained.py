@@ -118,6 +118,13 @@ class ClaimStatements(DeferralStatements):
             return self._unit(lambda: self._claim_constrained(request))
         return self._claim_fast(request)
 
+    def claimed_by(self, worker_id: str) -> list[ClaimedJob]:
+        sql = (
+            f"SELECT {self._claimed_list()} FROM {HOT} WHERE status IN (1, 2) AND worker_id = %s "
+            "ORDER BY priority DESC, run_at, id"
+        )
+        return [self._claimed(row) for row in self._single(lambda: self._query(sql, [worker_id]))]
+
     @abstractmethod
     def _claim_fast(self, request: ClaimRequest) -> Claim:
         """A claim without caps and restricted types. It begins, commits and retries by itself (``_single``, ``_unit``);

@@ -130,6 +130,10 @@ class Engine(Storage):
         self.alias = connection.alias
         self._retrier = Retrier(self._is_retried, self._recover)
 
+    @property
+    def errors(self) -> int:
+        return self._retrier.errors
+
     @functools.cached_property
     def _shard(self) -> str:
         """Shard of the metric buckets that this object writes outside of a worker's settle."""

@@ -36,6 +36,10 @@ class Buffer:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    def leases(self) -> list[Lease]:
+        """Of all that is here."""
+        return [job.lease for job in self._jobs]
+
     def add(self, job: ClaimedJob, *, permitted: bool) -> None:
         """Keep a job; ``permitted``: it holds the permit of a probe."""
         self._jobs.append(job)

@@ -25,6 +25,7 @@ from ..job.registry import registry
 from ..observability.events import Event, log_event
 from ..storage import ClaimedJob, ClaimRequest, Lease, Storage
 from .buffer import Buffer
+from .doubts import Doubts
 from .room import Room
 from .service import Service
 from .views import LONGEST_UNKNOWN, CircuitView, QueueView
@@ -72,6 +73,7 @@ class Fetcher(Service):
         circuits: CircuitView,
         room: Room,
         buffer: Buffer,
+        doubts: Doubts,
         dispatch: Callable[[Sequence[tuple[ClaimedJob, JobType]], frozenset[str]], None],
         unknown: Callable[[ClaimedJob], None],
         expired: Callable[[ClaimedJob], None],
@@ -82,10 +84,11 @@ class Fetcher(Service):
         super().__init__()
         self._options, self._plan, self._open, self._waker = options, plan, open_storage, waker
         self._queues, self._circuits, self._room, self._buffer = queues, circuits, room, buffer
+        self._doubts = doubts
         self._dispatch, self._unknown, self._expired = dispatch, unknown, expired
         self._released, self._passed_up, self._drained = released, passed_up, drained
         self._storage: Storage | None = None
-        # Jobs of a claim whose answer was lost come with the next claim. Until then nobody keeps their leases alive.
+        # Until the next look nobody keeps the leases alive of jobs whose claim was answered into a broken connection.
         self.longest_pause = min(self.longest_pause, options.recovery.zombie_timeout / 4)
         self._begun = False
         self._backlog = False
@@ -146,7 +149,9 @@ class Fetcher(Service):
             known = (key for job_type in registry.types() for key in (job_type.key, *job_type.aliases))
             self._circuits.let_go(known, LONGEST_UNKNOWN)
             self._begun = True
-        pause = self._round(self._storage)
+        if unheard := self._doubts.unheard(self._storage):
+            self._hear(unheard)
+        pause = min(self._round(self._storage), self._doubts.due_in())
         if pause > 0 and not self.stopping:
             if self._called:
                 self._queues.refresh(self._storage)
@@ -177,12 +182,13 @@ class Fetcher(Service):
         request = self._request(names, limit, start)
         all_asked = len(request.queues) == len(claimable)
         began = time.monotonic()
-        claim = storage.claim(request)
-        self._room.claimed(time.monotonic() - began)
-        if claim.jobs:
-            self._active_at = time.monotonic()
-            self._waker.busy()
-            self._take(claim.jobs, frozenset(request.probing))
+        with self._doubts.noticing(storage):
+            claim = storage.claim(request)
+            self._room.claimed(time.monotonic() - began)
+            if claim.jobs:
+                self._active_at = time.monotonic()
+                self._waker.busy()
+                self._take(claim.jobs, frozenset(request.probing))
         self._backlog = len(claim.jobs) >= limit
         if claim.contended:
             return random.uniform(0.005, 0.02)
@@ -226,7 +232,7 @@ class Fetcher(Service):
         if self._woken and not fresh:
             self._woken, self._look_again = False, True  # a queue that is new, or open again since we last looked
             return 0.0
-        if self._plan.burst and not self._buffer and all_asked:
+        if self._plan.burst and not self._buffer and all_asked and not self._doubts.open:
             self._drained()
         return self._idle_pause(next_due)
 
@@ -246,6 +252,15 @@ class Fetcher(Service):
         job_type = registry.get(type_key)
         policy = (job_type.circuit if job_type is not None else None) or get_options().circuit
         return policy.probes, float(policy.probe_timeout)
+
+    def _hear(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Take up what was claimed or started although no answer said so."""
+        log_event(
+            logger, logging.INFO, Event.STORAGE_RECOVERED,
+            "%d jobs had been claimed although the answer was lost: %s",
+            len(jobs), ", ".join(job.id for job in jobs[:20]),
+        )  # fmt: skip
+        self._take(jobs, frozenset())
 
     def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
         started: list[tuple[ClaimedJob, JobType]] = []
@@ -300,7 +315,8 @@ class Fetcher(Service):
             self._put_back(apart)
         if not chosen:
             return
-        reply = storage.start(self._plan.worker_id, [job.lease for job, _ in chosen])
+        with self._doubts.noticing(storage):
+            reply = storage.start(self._plan.worker_id, [job.lease for job, _ in chosen])
         started = [(job, job_type) for job, job_type in chosen if job.id in reply.started]
         gone = [job for job, _ in chosen if job.id not in reply.started]
         probes = self._buffer.take([job for job, _ in started], gone)
@@ -331,5 +347,12 @@ class Fetcher(Service):
         self._buffer.give_back()
 
     def closed(self) -> None:
-        if self._storage is not None:
-            self._storage.close()
+        if self._storage is None:
+            return
+        try:
+            if unheard := self._doubts.unheard(self._storage, now=True):
+                self._hear(unheard)
+        except Exception as error:  # noqa: BLE001 - at the end of the loop there is nobody left to raise to
+            message = "Jobs may be left that were claimed although the answer was lost; their leases run out: %s"
+            log_event(logger, logging.WARNING, Event.STORAGE_TROUBLE, message, error)
+        self._storage.close()

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from .. import __version__, channel_wake, wake
@@ -22,6 +23,7 @@ from .accounts import Accounts
 from .breaker import Breaker
 from .buffer import Buffer
 from .connections import watch_sessions
+from .doubts import Doubts
 from .draining import drain
 from .execution import Execution, Verdict
 from .fetch import Fetcher, FetchPlan
@@ -48,6 +50,8 @@ logger = logging.getLogger("chokaq.worker")
 
 MOST_LOST_LOOPS = 3
 """Event loops blocked by their handlers, and threads by calls of theirs, after which the process should be replaced."""
+LEASES_KEPT = 1_000
+"""Of executions that were let go of without being settled."""
 WAITS_AGAIN = (OutcomeKind.RETRY, OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED)
 
 
@@ -67,6 +71,7 @@ class WorkerProcess:
         self._stop = False
         self._on_stop = on_stop
         self._live: dict[tuple[str, int], Execution] = {}
+        self._let_go: deque[Lease] = deque(maxlen=LEASES_KEPT)
         self._steadiness = Steadiness(gap=options.recovery.worker_timeout / 2)
         self._table = OutcomeTable(self.id)
         self._queues = QueueView(options, plan.queues, renews=plan.renews)
@@ -92,9 +97,10 @@ class WorkerProcess:
         buffer = Buffer(
             self._queues.place if self.plan.strict else lambda _: 0, isolation, self._settler.release, self._passed_up
         )
+        doubts = Doubts(self.id, lambda: {*self._known_leases(), *buffer.leases()})
         self._fetcher = Fetcher(
             options, FetchPlan(self.id, self.plan.strict, self.plan.burst), self._open, waker, self._queues,
-            self._circuits, room, buffer, self._dispatch, self._unknown, self._expired, self._settler.release,
+            self._circuits, room, buffer, doubts, self._dispatch, self._unknown, self._expired, self._settler.release,
             self._passed_up, self._drained,
         )  # fmt: skip
         self._heartbeat = Heartbeat(options, self.id, self._open, self._live_executions, self._lost, self._wrote)
@@ -183,6 +189,11 @@ class WorkerProcess:
     def _live_executions(self) -> list[Execution]:
         return list(self._live.values())
 
+    def _known_leases(self) -> set[Lease]:
+        """Those that are not in the buffer: of executions that are not settled, of what is being given back, and of
+        what was let go of although it may still be ours."""
+        return {Lease(*key) for key in list(self._live)} | self._settler.giving_back() | set(self._let_go)
+
     def _dispatch(self, started: Sequence[tuple[ClaimedJob, JobType]], probes: frozenset[str]) -> None:
         threads: list[Execution] = []
         tasks: list[Execution] = []
@@ -215,8 +226,13 @@ class WorkerProcess:
 
     def _dropped(self, execution: Execution) -> None:
         """The lease is gone: whatever the execution did is refused."""
-        self._live.pop(execution.key, None)
+        self._forget(execution)
         self.accounts.refused(execution, None)
+
+    def _forget(self, execution: Execution) -> None:
+        """Of one that this process did not settle: it must not run here again by this lease, whoever has it now."""
+        self._let_go.append(execution.job.lease)
+        self._live.pop(execution.key, None)
 
     def _lost(self, execution: Execution) -> None:
         execution.cancel(CancelReason.LEASE_LOST, self.options.worker.cancel_grace)
@@ -244,8 +260,10 @@ class WorkerProcess:
 
     def _settled(self, execution: Execution, outcome: Outcome, applied: bool) -> None:
         """After the commit of an outcome."""
-        self._live.pop(execution.key, None)
-        if not applied:
+        if applied:
+            self._live.pop(execution.key, None)
+        else:
+            self._forget(execution)
             execution.verdict = Verdict.NEUTRAL  # what a stale execution did says nothing about the type
         self._breaker.settled(execution)
         if execution.job.crash_count or self._queues.caps([execution.job.queue]):

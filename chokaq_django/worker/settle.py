@@ -58,6 +58,8 @@ class Settler(Service):
         self._lock = threading.Lock()
         self._progress: dict[Lease, tuple[int, str | None]] = {}
         self._releases: list[tuple[Lease, float]] = []
+        self._releasing: list[tuple[Lease, float]] = []
+        """Those of the batch under way."""
         self.gave_up = False
 
     def put(self, execution: Execution, outcome: Outcome) -> None:
@@ -75,6 +77,11 @@ class Settler(Service):
         with self._lock:
             self._releases.append((lease, delay))
         self.wake()
+
+    def giving_back(self) -> set[Lease]:
+        """Of all that :meth:`release` was given and that may not have been written yet."""
+        with self._lock:
+            return {lease for lease, _ in (*self._releases, *self._releasing)}
 
     def wake(self) -> None:
         self._inbox.put(None)
@@ -166,6 +173,7 @@ class Settler(Service):
     def _write_releases(self, storage: Storage) -> None:
         with self._lock:
             waiting, self._releases = self._releases, []
+            self._releasing = waiting
         by_delay: dict[float, list[Lease]] = {}
         for lease, delay in waiting:
             by_delay.setdefault(delay, []).append(lease)
@@ -182,6 +190,9 @@ class Settler(Service):
             with self._lock:
                 self._releases = waiting + self._releases
             raise
+        finally:
+            with self._lock:
+                self._releasing = []
 
     def goes_on(self) -> bool:
         # Stopping loses nothing that was handed in, unless the process gives up on a database that does not answer.

@@ -137,11 +137,9 @@ def claim_from_many_levels_past_a_blocked_type(storage: Any, recorder: Recorder)
     assert locked.params[0].strip() == '[["q3",10,2],["q1",10,1]]'
 
 
-def claim_after_a_lost_answer(storage: Any, recorder: Recorder) -> None:
-    recorder.fail("@limit int", lost())
-    recorder.answer("@limit int", [(None,)], [claimed(ONE)])
-    recorder.answer("@known", [claimed(TWO)])
-    storage.claim(ClaimRequest(WORKER, ["mail"], 10))
+def claimed_by(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("h.worker_id = @worker", [claimed(ONE), claimed(TWO)])
+    assert [job.id for job in storage.claimed_by(WORKER)] == [ONE, TWO]
 
 
 def advance(storage: Any, recorder: Recorder) -> None:
@@ -154,13 +152,6 @@ def advance(storage: Any, recorder: Recorder) -> None:
 
 def start(storage: Any, recorder: Recorder) -> None:
     recorder.answer("@held", [(ONE, 2, 1, NOW), (TWO, 0, 0, NOW)])
-    storage.start(WORKER, LEASES)
-
-
-def start_after_a_lost_answer(storage: Any, recorder: Recorder) -> None:
-    recorder.fail("@held", lost())
-    recorder.answer("@held", [])
-    recorder.answer("h.started_at", [(ONE, 1, NOW)])
     storage.start(WORKER, LEASES)
 
 
@@ -420,7 +411,6 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
         "into the buffer": claim(start=False),
         "and start, queues in strict order": claim(start=True, strict=True),
         "into the buffer, queues in strict order": claim(start=False, strict=True),
-        "after an answer that was lost": claim_after_a_lost_answer,
     },
     "claim_of_what_has_not_crashed": {
         "and start": claim(start=True, max_crashes=0),
@@ -435,7 +425,8 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
     },
     "advance": {"": advance},
     "pending_queues": {"": lambda storage, recorder: storage.pending_queues()},
-    "start": {"": start, "after an answer that was lost": start_after_a_lost_answer},
+    "claimed_by": {"": claimed_by},
+    "start": {"": start},
     "settle": {
         "success": settle(K.SUCCEEDED),
         "retry": settle(K.RETRY),

@@ -102,16 +102,6 @@ def test_queues_that_are_no_longer_asked_for_are_forgotten(
     assert set(own._priorities) == set(QUEUES[20:30]), "a part of the queues may be asked for in between"
 
 
-def test_a_claim_whose_commit_never_came_does_not_cost_a_poll(own: Any, storage: Storage) -> None:
-    worker = Jobs(own)
-    (lost,) = worker.running()
-    worker.settle(lost)
-    own._unconfirmed = [lost]
-    given = Jobs(storage).one()
-    assert ids(worker.take()) == [given]
-    assert ids(own._unconfirmed) == []
-
-
 def test_what_is_new_is_asked_about_once(own: Any, sent: list[str], storage: Storage) -> None:
     """A first look at many queues or priorities asks no question again with each name that it learns."""
     filled(storage)

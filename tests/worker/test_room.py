@@ -10,6 +10,7 @@ from chokaq_django.conf import get_options
 from chokaq_django.storage import ClaimRequest
 from chokaq_django.storage.contract import Claim
 from chokaq_django.worker import fetch, pace, room
+from chokaq_django.worker.doubts import Doubts
 from chokaq_django.worker.pace import Pace
 from chokaq_django.worker.room import CLAIMS, LONGEST_AHEAD, Room
 
@@ -126,22 +127,19 @@ def buffer() -> MagicMock:
 
 
 @pytest.fixture
-def fetcher(place: Place, storage: Mock, buffer: MagicMock) -> fetch.Fetcher:
+def fetcher(place: Place, storage: Mock, buffer: MagicMock, monkeypatch: pytest.MonkeyPatch) -> fetch.Fetcher:
+    monkeypatch.setattr(fetch, "time", place.clock)  # before it notes when it was made
     queues, circuits = Mock(), Mock()
     queues.claimable.return_value, queues.caps.return_value = QUEUES, {}
     circuits.blocked.return_value, circuits.probing.return_value, circuits.freed.return_value = {}, [], {}
     plan = fetch.FetchPlan("worker-1", strict=False, burst=False)
     return fetch.Fetcher(
         get_options(), plan, lambda: storage, Mock(), queues, circuits, place.room, buffer,
-        Mock(), Mock(), Mock(), Mock(), Mock(), Mock(),
+        Doubts("worker-1", list), Mock(), Mock(), Mock(), Mock(), Mock(), Mock(),
     )  # fmt: skip
 
 
-def test_each_claim_tells_how_long_it_took(
-    place: Place, fetcher: fetch.Fetcher, storage: Mock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fetch, "time", place.clock)
-
+def test_each_claim_tells_how_long_it_took(place: Place, fetcher: fetch.Fetcher, storage: Mock) -> None:
     def claim(request: ClaimRequest) -> Claim:
         place.clock.now += 0.25
         return Claim([])

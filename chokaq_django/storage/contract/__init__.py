@@ -123,6 +123,11 @@ class Storage(Execution, Fleet, Upkeep, Verbs):
     errors_doom_transactions = False
     """Whether a statement that fails leaves a transaction of which nothing more can be done, but for a savepoint."""
 
+    @property
+    @abstractmethod
+    def errors(self) -> int:
+        """How many errors so far did not end a call, because it was tried again or gave a part of the answer."""
+
     @abstractmethod
     def now(self) -> dt.datetime:
         """The server's clock."""

@@ -5,7 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 
-from ..records import Applied, Claim, ClaimRequest, Enqueued, HeartbeatReply, Lease, NewJob, Outcome, StartReply
+from ..records import (
+    Applied,
+    Claim,
+    ClaimedJob,
+    ClaimRequest,
+    Enqueued,
+    HeartbeatReply,
+    Lease,
+    NewJob,
+    Outcome,
+    StartReply,
+)
 
 __all__ = ["Execution"]
 
@@ -24,6 +35,10 @@ class Execution(ABC):
     @abstractmethod
     def claim(self, request: ClaimRequest) -> Claim:
         """Lease due rows in the order priority (highest first), due time, id. See :class:`ClaimRequest`."""
+
+    @abstractmethod
+    def claimed_by(self, worker_id: str) -> list[ClaimedJob]:
+        """The rows that this worker has leased (Fetched) or started (Processing), in the order of a claim. A read."""
 
     @abstractmethod
     def advance(self, queues: Sequence[str], types: Collection[str], within: float, limit: int) -> int:

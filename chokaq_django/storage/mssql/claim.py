@@ -13,14 +13,28 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from ..columns import HOT
+from ..columns import CLAIMED_COLUMNS, HOT
 from ..constrained import Candidate, Pair, in_order
 from ..contract import Claim, ClaimedJob, ClaimRequest
 from ..engine import Row
 from .candidates import CANDIDATES, DEFER, FIRST, LEASE, LIVE_LEASES, NEXT_DUE, PAIRS, PENDING_QUEUES
 from .levels import QUEUES, SOONEST, lease, next_level
 from .session import MSSQLSession
-from .tsql import BULK, CHANGED, ID, LIST, PASSING, UNLOCKED, WORKER, as_json, batch, rows_json, span
+from .tsql import (
+    BULK,
+    CHANGED,
+    COMMITTED,
+    ID,
+    LIST,
+    PASSING,
+    UNLOCKED,
+    WORKER,
+    as_json,
+    batch,
+    lines,
+    rows_json,
+    span,
+)  # fmt: skip
 
 # The levels are (queue, priority) in the order of the queues when that is strict, else the priorities.
 _LEVEL = {
@@ -121,9 +135,23 @@ CLAIM = {
     for few in (True, False)
 }
 
+CLAIMED_BY = batch(
+    f"""
+SELECT {lines((f"h.{column}" for column in CLAIMED_COLUMNS), 7)}, @now
+FROM {HOT} AS h {COMMITTED}
+WHERE h.status IN (1, 2) AND h.queue > N'' AND h.worker_id = @worker
+ORDER BY h.priority DESC, h.run_at, h.id;
+""",
+    single=True,
+    worker=WORKER,
+)
+
 
 class MSSQLClaim(MSSQLSession):
     """Claims."""
+
+    def claimed_by(self, worker_id: str) -> list[ClaimedJob]:
+        return [self._claimed(row) for row in self._alone(CLAIMED_BY, worker=worker_id)[0]]
 
     def _claim_fast(self, request: ClaimRequest) -> Claim:
         few = {} if request.max_crashes is None else {"crashes": request.max_crashes}

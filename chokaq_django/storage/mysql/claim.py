@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...models.fields import from_db
@@ -67,17 +67,8 @@ def _locked(columns: str, max_crashes: int | None) -> str:
 class ClaimStatements(Seeks):
     """Claims. The constrained one is the portable one, behind the same look."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._unconfirmed: list[ClaimedJob] = []
-        """Leased in a transaction whose COMMIT has not been answered."""
-
     def claim(self, request: ClaimRequest) -> Claim:
-        jobs = self._unit(lambda: self._confirm(request.worker_id)) if self._unconfirmed else []
-        self._unconfirmed = []
-        in_order(jobs, request)
-        claim = Claim(jobs) if jobs else self._claim(request)
-        self._unconfirmed = []
+        claim = self._claim(request)
         if request.max_crashes is None:  # else something may wait before them
             self._floors.claimed(claim.jobs)
         return claim
@@ -89,30 +80,6 @@ class ClaimStatements(Seeks):
                 return Claim([], look.next_due())
         return super().claim(request)
 
-    # -- lost answers -------------------------------------------------------------------------------------------------
-
-    def _unless_confirmed(self, worker_id: str, take: Callable[[], list[ClaimedJob]]) -> list[ClaimedJob]:
-        """``take()`` inside the unit, unless an earlier try of the unit has committed although its answer was lost:
-        then its jobs. Without this, they would stay Processing under a worker that does not know of them."""
-        jobs = self._confirm(worker_id) or take()
-        self._unconfirmed = jobs
-        return jobs
-
-    def _confirm(self, worker_id: str) -> list[ClaimedJob]:
-        """Those of the unconfirmed jobs that are this worker's. The lock waits for the end of a transaction whose
-        connection is lost while the server still works on it."""
-        if not self._unconfirmed:
-            return []
-        jobs = {job.id: job for job in self._unconfirmed}
-        among, params = self._among("id", sorted(jobs))
-        rows = self._query(
-            f"SELECT id, claim_number, status FROM {HOT} FORCE INDEX (PRIMARY) WHERE {among} AND worker_id = %s "
-            "ORDER BY id FOR UPDATE",
-            [*params, worker_id],
-        )
-        return [jobs[job_id] for job_id, number, status in rows
-                if (jobs[job_id].claim_number, jobs[job_id].status) == (number, status)]  # fmt: skip
-
     # -- when nothing restricts ---------------------------------------------------------------------------------------
 
     def _claim_fast(self, request: ClaimRequest) -> Claim:
@@ -120,7 +87,7 @@ class ClaimStatements(Seeks):
         due = look.due()
         if not due:
             return Claim([], look.next_due())
-        jobs = self._unit(lambda: self._unless_confirmed(request.worker_id, lambda: self._take(request, due)))
+        jobs = self._unit(lambda: self._take(request, due))
         in_order(jobs, request)
         if len(jobs) >= request.limit:
             return Claim(jobs)
@@ -202,12 +169,6 @@ class ClaimStatements(Seeks):
         return job
 
     # -- the constrained claim ----------------------------------------------------------------------------------------
-
-    def _claim_constrained(self, request: ClaimRequest) -> Claim:
-        mine = self._confirm(request.worker_id)
-        claim = Claim(mine) if mine else super()._claim_constrained(request)
-        self._unconfirmed = claim.jobs
-        return claim
 
     def _candidates(self, wanted: Sequence[tuple[str, int, int]], max_crashes: int) -> list[Candidate]:
         rows: list[Row] = []

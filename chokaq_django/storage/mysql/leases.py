@@ -22,7 +22,7 @@ from .tables import TEXT, outcomes
 _NOW = MySQLSession.NOW
 _UPDATE = f"UPDATE {HOT} FORCE INDEX (PRIMARY) SET "
 _CLOSED = f"EXISTS (SELECT 1 FROM {QUEUE} s WHERE s.name = h.queue AND (s.is_paused OR NOT s.is_active))"
-_STARTING = f"h.attempt, COALESCE(h.deadline_at < {_NOW}, 0), {_CLOSED}, h.started_at, {_NOW}"
+_STARTING = f"h.attempt, COALESCE(h.deadline_at < {_NOW}, 0), {_CLOSED}, {_NOW}"
 _PROGRESS = (
     f"UPDATE {outcomes(percent='INT', message=TEXT)} STRAIGHT_JOIN {HOT} h FORCE INDEX (PRIMARY) ON h.id = j.id "
     f"SET h.progress = j.percent, h.progress_message = j.message, h.updated_at = {_NOW}"
@@ -31,11 +31,6 @@ _PROGRESS = (
 
 class LeaseStatements(MySQLSession):
     """Writes of executions that end nothing."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._starting: set[Lease] = set()
-        """Started in a transaction whose COMMIT has not been answered."""
 
     def _leases(self, worker_id: str, ids: Iterable[str], extra: str = "NULL") -> dict[str, Row]:
         """Lock the Hot rows of this worker among ``ids``: id -> (id, claim number, status, ``extra``...)."""
@@ -69,11 +64,7 @@ class LeaseStatements(MySQLSession):
     # -- from the buffer ----------------------------------------------------------------------------------------------
 
     def start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
-        if not leases:
-            return StartReply({}, set(), set())
-        reply = self._unit(lambda: self._start(worker_id, leases))
-        self._starting.difference_update(leases)
-        return reply
+        return self._unit(lambda: self._start(worker_id, leases)) if leases else StartReply({}, set(), set())
 
     def _start(self, worker_id: str, leases: Sequence[Lease]) -> StartReply:
         rows = self._leases(worker_id, [lease.id for lease in leases], _STARTING)
@@ -82,21 +73,17 @@ class LeaseStatements(MySQLSession):
         for lease in leases:
             if lease.id not in rows:
                 continue
-            _, number, status, attempt, expired, closed, started_at, now = rows[lease.id]
-            if number != lease.claim_number:
+            _, number, status, attempt, expired, closed, now = rows[lease.id]
+            if (number, status) != (lease.claim_number, FETCHED):
                 continue
-            if status == PROCESSING and lease in self._starting:
-                reply.started[lease.id] = (attempt, self._read_instant(started_at))  # type: ignore[assignment]
-            elif status == FETCHED and closed:
+            if closed:
                 reply.released.add(lease.id)
-            elif status == FETCHED and expired:
+            elif expired:
                 reply.expired.add(lease.id)
-            elif status == FETCHED:
+            else:
                 reply.started[lease.id] = (attempt + 1, self._read_instant(now))  # type: ignore[assignment]
-                self._starting.add(lease)
-        starting = [job_id for job_id in reply.started if rows[job_id][2] == FETCHED]
         self._change(
-            starting,
+            reply.started,
             f"status = {PROCESSING}, attempt = attempt + 1, started_at = %s, heartbeat_at = %s, updated_at = %s",
             [now, now, now],
         )

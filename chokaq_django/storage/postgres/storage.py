@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from .claim import PostgresClaim
 from .enqueue import EnqueueStatements
-from .replies import PostgresReplies
+from .leases import PostgresLeases
 from .retention import PostgresRetention
 from .rollups import PostgresRollups
 from .settle import PostgresSettle
 
 
-class PostgresStorage(EnqueueStatements, PostgresReplies, PostgresSettle, PostgresRollups, PostgresRetention):
+class PostgresStorage(
+    EnqueueStatements, PostgresClaim, PostgresLeases, PostgresSettle, PostgresRollups, PostgresRetention
+):
     """PostgreSQL 14 and later, by psycopg 3."""

@@ -352,24 +352,3 @@ OUTPUT inserted.id, inserted.queue, inserted.type, inserted.schema_version, inse
 FROM @picked AS p INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON h.id = p.id;
 COMMIT TRANSACTION;
 GO
--- claim: after an answer that was lost
--- statement 1 again
-GO
--- statement 1 again
-GO
-SET NOCOUNT ON;
-DECLARE
-    @now datetime2(6) = SYSUTCDATETIME(),
-    @worker nvarchar(200) = @p1,
-    @newest datetime2(6) = NULL,
-    @known nvarchar(max) = @p2;
-SELECT h.id, h.queue, h.type, h.schema_version, h.payload, h.tags, h.priority, h.attempt, h.max_attempts,
-       h.crash_count, h.snooze_count, h.claim_number, h.generation, h.created_by, h.created_at, h.started_at,
-       h.run_at, h.due_at, h.deadline_at, h.headers, h.attempt_log, h.status, @now
-FROM chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK)
-WHERE h.status IN (1, 2) AND h.queue > N'' AND h.status + 0 = 2
-    AND h.worker_id = @worker
-    AND (@newest IS NULL OR h.started_at > @newest)
-    AND h.id NOT IN (SELECT j.item COLLATE Latin1_General_100_BIN2 FROM OPENJSON(@known) WITH (item nvarchar(26) '$') AS j)
-ORDER BY h.priority DESC, h.run_at, h.id;
-GO

@@ -30,18 +30,3 @@ FROM @held AS s INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK) ON
 COMMIT TRANSACTION;
 SELECT s.id, s.status, s.attempt, @now FROM @held AS s;
 GO
--- start: after an answer that was lost
--- statement 1 again
-GO
--- statement 1 again
-GO
-SET NOCOUNT ON;
-DECLARE
-    @now datetime2(6) = SYSUTCDATETIME(),
-    @worker nvarchar(200) = @p1,
-    @leases nvarchar(max) = @p2;
-SELECT h.id, h.attempt, h.started_at
-FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
-INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
-WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 2;
-GO

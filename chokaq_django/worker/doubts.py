@@ -1,0 +1,67 @@
+"""Answers that got lost: the database committed a claim or a start, and the connection ended before it said so.
+
+Such jobs would stay leased by a worker that does not know of them, until they count as dead. So after every error of a
+claim or a start the worker compares what the database says it holds with what it knows of, and takes up the rest. It
+looks again for a while: a server may still be at work on a statement whose connection is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from ..storage import ClaimedJob, Lease, Storage
+
+SETTLES = 5.0
+"""Seconds after an error for which what it did may still become visible."""
+LOOK = 0.25
+"""Seconds between two looks."""
+
+
+class Doubts:
+    """``known()``: every lease that this worker has, or had and has let go of. Only the thread that asks here may add to
+    them."""
+
+    def __init__(self, worker_id: str, known: Callable[[], Collection[Lease]]) -> None:
+        self._worker_id, self._known = worker_id, known
+        self._until: float | None = None
+        self._look_at = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether there may be jobs of this worker that it does not know of."""
+        return self._until is not None
+
+    def due_in(self) -> float:
+        """Seconds until the next look; infinite without a doubt."""
+        return float("inf") if self._until is None else max(0.0, self._look_at - time.monotonic())
+
+    @contextmanager
+    def noticing(self, storage: Storage) -> Iterator[None]:
+        """Around a claim or a start: an error in it, also one after which it was tried again, begins a doubt."""
+        errors = storage.errors
+        try:
+            yield
+        except BaseException:
+            self._begin()
+            raise
+        if storage.errors != errors:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._look_at = time.monotonic()
+        self._until = self._look_at + SETTLES
+
+    def unheard(self, storage: Storage, *, now: bool = False) -> list[ClaimedJob]:
+        """Jobs of this worker that no answer has named, in the order of a claim; without a statement unless there is a
+        doubt, and a look is due (or wanted ``now``)."""
+        if self._until is None or (self.due_in() > 0.0 and not now):
+            return []
+        began = time.monotonic()
+        known = set(self._known())  # before the look: whatever leaves it later has left the database's answer as well
+        found = [job for job in storage.claimed_by(self._worker_id) if job.lease not in known]
+        self._look_at = began + LOOK
+        if began >= self._until:
+            self._until = None
+        return found
