@@ -20,8 +20,10 @@ LOOK = 0.25
 
 
 class Doubts:
-    """``known()``: every lease that this worker has, or had and has let go of. Only the thread that asks here may add to
-    them."""
+    """``known()``: every lease that this worker has, or had and has let go of.
+
+    Only the thread that asks here may add to them.
+    """
 
     def __init__(self, worker_id: str, known: Callable[[], Collection[Lease]]) -> None:
         self._worker_id, self._known = worker_id, known
