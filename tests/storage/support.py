@@ -347,3 +347,11 @@ def keep_trying(act: Callable[[], T], deadline: float = 60.0) -> T:
             return []
 
     return wait_until(answer, deadline, interval=0.01)[0]
+
+
+def keep_claiming(storage: Storage, limit: int) -> list[ClaimedJob]:
+    """Jobs of WORKER, which has no others: as a worker does, it asks what it holds when there may be more than the
+    answer said."""
+    errors = storage.errors
+    jobs = keep_trying(lambda: storage.claim(ClaimRequest(WORKER, ["mail"], limit))).jobs
+    return keep_trying(lambda: storage.claimed_by(WORKER)) if storage.errors > errors or not jobs else jobs

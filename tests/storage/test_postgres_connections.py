@@ -16,7 +16,7 @@ from chokaq_django.storage.listening import PostgresListener
 from chokaq_django.storage.postgres import PostgresStorage, session
 
 from ..helpers import kill_connection, wait_until
-from .support import WORKER, Jobs, Pace, committed, keep_trying, new_job, outcome
+from .support import WORKER, Jobs, Pace, committed, keep_claiming, keep_trying, new_job, outcome
 
 pytestmark = [committed, pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's connections")]
 
@@ -67,7 +67,7 @@ def test_nothing_is_lost_or_doubled_while_backends_are_killed(killer: Killer, ot
         ids += [row.id for row in rows]
     assert sorted(JobHot.objects.values_list("pk", flat=True)) == sorted(ids)
     while len(done) < len(ids):
-        jobs = keep_trying(lambda: other.claim(ClaimRequest(WORKER, ["mail"], 7))).jobs
+        jobs = keep_claiming(other, 7)
         kinds = [OutcomeKind.SUCCEEDED, OutcomeKind.DEAD]
         outcomes = [outcome(job, kinds[i % 2]) for i, job in enumerate(jobs)]
         applied = keep_trying(partial(other.settle, WORKER, outcomes)) if outcomes else set()
