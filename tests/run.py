@@ -215,11 +215,9 @@ def main(arguments: list[str]) -> int:
         where = [] if named else places(turn, len(found))
         runs[engine.name] = Run(engine, [*arguments, *where], is_first=turn == 0)
     with ThreadPoolExecutor(lanes()) as pool:
-        # SQLite's is the shortest: begun last, it fills the lane that is free first.
-        ordered = sorted(runs.values(), key=lambda one: one.engine.name == "sqlite")
-        ends = [pool.submit(one) for one in ordered]
-        for one in ordered:
-            one.show()
+        ends = [pool.submit(run) for run in runs.values()]
+        for run in runs.values():
+            run.show()
     for end in ends:
         end.result()  # raises what kept a run from being one, such as a pytest that cannot be started
 

@@ -148,11 +148,15 @@ def test_an_outage_longer_than_the_worker_timeout_buries_nothing(
     assert_no_errors_but_trouble(worker)
 
 
+@pytest.mark.parametrize(
+    ("made", "total"), [("NoteJob()", 3_000), ("SleepJob(seconds=0.02)", 500)], ids=["short", "of medium length"]
+)
 def test_killed_connections_cost_nothing(
-    server: PrivateServer, worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler
-) -> None:
-    total = 3_000
-    enqueue_at(server.url, sampler, total, f"enqueue_many(NoteJob() for _ in range({total}))")
+    server: PrivateServer, worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler,
+    made: str, total: int,
+) -> None:  # fmt: skip
+    """Short jobs are started ahead, those of medium length leased ahead: of either the answers get lost."""
+    enqueue_at(server.url, sampler, total, f"enqueue_many({made} for _ in range({total}))")
     worker = start(worker_process, server)
     kills = 0
     end = time.monotonic() + 60
@@ -163,7 +167,8 @@ def test_killed_connections_cost_nothing(
     assert kills > 5, "too few connections were killed to show anything"
     assert count(server, "hot") == 0
     assert (count(server, "archive"), count(server, "dlq")) == (total, 0)
-    assert set(ledger.per_job("ran").values()) == {1}
+    runs = ledger.per_job("ran") or ledger.per_job("enter")
+    assert (len(runs), set(runs.values())) == (total, {1})
     assert worker.stop() == 0
     assert_no_errors_but_trouble(worker)
 
