@@ -192,7 +192,8 @@ class WorkerProcess:
     def _known_leases(self) -> set[Lease]:
         """Those that are not in the buffer: of executions that are not settled, of what is being given back, and of
         what was let go of although it may still be ours."""
-        return {Lease(*key) for key in list(self._live)} | self._settler.giving_back() | set(self._let_go)
+        # Copies: other threads add and take away meanwhile. What leaves _live for _let_go is in one of the two.
+        return {Lease(*key) for key in list(self._live)} | self._settler.giving_back() | set(self._let_go.copy())
 
     def _dispatch(self, started: Sequence[tuple[ClaimedJob, JobType]], probes: frozenset[str]) -> None:
         threads: list[Execution] = []

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pytest
 from django.db import OperationalError
 
 from chokaq_django import control, enqueue, enqueue_many
+from chokaq_django.job.registry import registry
 from chokaq_django.models import JobHot, JobStatus
 from chokaq_django.storage import Claim, ClaimRequest, Lease, StartReply, get_storage
 from chokaq_django.worker import doubts
 from chokaq_django.worker.doubts import Doubts
+from chokaq_django.worker.execution import Execution
 
 from .. import jobs
 from ..helpers import wait_until
 from ..ledger import Ledger
 from .conftest import StartWorker
 from .executions import claimed
-from .support import all_settled, committed, in_state, job, settled
+from .support import all_settled, committed, in_state, job, make_worker, settled
 
 OTHER = "another-worker"
 HOW = pytest.mark.parametrize("how", ["given up", "tried again"])
@@ -176,10 +179,22 @@ def test_what_the_worker_let_go_of_does_not_run_again_by_the_same_lease(start_wo
     assert one.lease in worker._known_leases()
 
 
-def _execution(worker: Any, one: Any) -> Any:
-    from chokaq_django.job.registry import registry
-    from chokaq_django.worker.execution import Execution
+def test_leases_may_come_and_go_while_it_asks_which_it_knows(settings: Any) -> None:
+    worker = make_worker(settings)
+    threads_add = iter([Lease("01A", 1), Lease("01B", 1)])
 
+    class Slow(Lease):
+        """In a set another thread has the time to let go of one more."""
+
+        def __hash__(self) -> int:
+            worker._let_go.extend(islice(threads_add, 1))
+            return hash(self.id)
+
+    worker._let_go.extend([Slow("01C", 1), Slow("01D", 1)])
+    assert {lease.id for lease in worker._known_leases()} == {"01C", "01D"}
+
+
+def _execution(worker: Any, one: Any) -> Any:
     job_type = registry.get(one.type)
     assert job_type is not None
     return Execution(one, job_type, worker, 60.0)
