@@ -135,7 +135,8 @@ class Claim:
 
 @dataclass(slots=True)
 class StartReply:
-    """Answer of :meth:`Storage.start`, by job id. An id in none of them lost its lease (a conflict)."""
+    """Answer of :meth:`Storage.start`, by job id. An id in none of them lost its lease (a conflict), or an earlier try
+    started it whose answer was lost (:meth:`Storage.claimed_by` tells)."""
 
     started: dict[str, tuple[int, dt.datetime]]  # id -> (attempt, started_at)
     expired: set[str]  # still Fetched and leased: settle them as EXPIRED

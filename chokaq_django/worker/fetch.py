@@ -329,7 +329,7 @@ class Fetcher(Service):
             elif job.id not in reply.released:
                 log_event(
                     logger, logging.INFO, Event.JOB_CONFLICT,
-                    "Job %s could not be started: its lease is gone", job.id,
+                    "Job %s was not started: its lease is gone, or an earlier try has started it", job.id,
                 )  # fmt: skip
         if started:
             self._active_at = time.monotonic()

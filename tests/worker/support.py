@@ -23,6 +23,20 @@ from ..helpers import wait_until
 committed = pytest.mark.usefixtures("transactional_db")
 """Real commits, which workers see. Only the tables of these apps are emptied afterwards, which keeps it quick."""
 
+
+class Clock:
+    """A monotonic clock that stands until somebody moves it; it takes the place of a module's ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def pass_(self, seconds: float) -> None:
+        self.now += seconds
+
+
 Settings = Any
 """pytest-django's ``settings`` fixture; its class goes by different names in different versions."""
 PLAN = ("concurrency", "strict", "burst", "max_jobs")

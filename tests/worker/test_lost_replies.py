@@ -22,7 +22,7 @@ from ..helpers import wait_until
 from ..ledger import Ledger
 from .conftest import StartWorker
 from .executions import claimed
-from .support import all_settled, committed, in_state, job, make_worker, settled
+from .support import Clock, all_settled, committed, in_state, job, make_worker, settled
 
 OTHER = "another-worker"
 HOW = pytest.mark.parametrize("how", ["given up", "tried again"])
@@ -201,14 +201,6 @@ def _execution(worker: Any, one: Any) -> Any:
 
 
 # -- the doubt itself --------------------------------------------------------------------------------------------------
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class Account:

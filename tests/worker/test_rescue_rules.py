@@ -22,23 +22,10 @@ from chokaq_django.worker.rescue import Rescuer, Sightings, Steadiness
 from chokaq_django.worker.views import QueueView
 
 from ..claims import claim_and_start
-from .support import Settings, committed, job, store_raw, use_options
+from .support import Clock, Settings, committed, job, store_raw, use_options
 
 TIMEOUT, ZOMBIE, FETCHED, SCAN = 10.0, 30.0, 60.0, 2.0
 ALWAYS = 1_000.0
-
-
-class Clock:
-    """The monotonic clock of the rescuing process."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def pass_(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @pytest.fixture

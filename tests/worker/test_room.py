@@ -15,18 +15,11 @@ from chokaq_django.worker.pace import Pace
 from chokaq_django.worker.room import CLAIMS, LONGEST_AHEAD, Room
 
 from .executions import claimed
+from .support import Clock
 
 SIZE = 10
 FULL = 0
 QUEUES = ["a"]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class Slots:

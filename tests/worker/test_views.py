@@ -17,17 +17,9 @@ from chokaq_django.worker import pace, views
 from chokaq_django.worker.pace import Pace
 from chokaq_django.worker.views import CircuitView, QueueView
 
-from .support import Settings, committed, store_raw, use_options
+from .support import Clock, Settings, committed, store_raw, use_options
 
 BERLIN = "Europe/Berlin"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 @pytest.fixture
