@@ -1,8 +1,9 @@
 """Answers that got lost: the database committed a claim or a start, and the connection ended before it said so.
 
 Such jobs would stay leased by a worker that does not know of them, until they count as dead. So after every error of a
-claim or a start the worker compares what the database says it holds with what it knows of, and takes up the rest. It
-looks again for a while: a server may still be at work on a statement whose connection is gone.
+claim or a start the worker compares what the database says it holds with what it knows of, and takes up the rest: also
+what was started while the worker takes it for leased only. It looks again for a while: a server may still be at work on
+a statement whose connection is gone.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ LOOK = 0.25
 
 
 class Doubts:
-    """``known()``: every lease that this worker has, or had and has let go of.
+    """``known()``: every lease that this worker has, or had and has let go of, but those of ``waiting()``: of what it
+    has leased and not started.
 
     Only the thread that asks here may add to them.
     """
 
-    def __init__(self, worker_id: str, known: Callable[[], Collection[Lease]]) -> None:
-        self._worker_id, self._known = worker_id, known
+    def __init__(
+        self, worker_id: str, known: Callable[[], Collection[Lease]], waiting: Callable[[], Collection[Lease]]
+    ) -> None:
+        self._worker_id, self._known, self._waiting = worker_id, known, waiting
         self._until: float | None = None
         self._look_at = 0.0
 
@@ -46,12 +50,13 @@ class Doubts:
         try:
             yield
         except BaseException:
-            self._begin()
+            self.begin()
             raise
         if storage.errors != errors:
-            self._begin()
+            self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """There is reason to look, from now on."""
         self._look_at = time.monotonic()
         self._until = self._look_at + SETTLES
 
@@ -61,8 +66,13 @@ class Doubts:
         if self._until is None or (self.due_in() > 0.0 and not now):
             return []
         began = time.monotonic()
-        known = set(self._known())  # before the look: whatever leaves it later has left the database's answer as well
-        found = [job for job in storage.claimed_by(self._worker_id) if job.lease not in known]
+        # Before the look: whatever leaves them later has left the database's answer as well.
+        known, waiting = set(self._known()), set(self._waiting())
+        found = [
+            job
+            for job in storage.claimed_by(self._worker_id)
+            if job.lease not in known and (job.status == 2 or job.lease not in waiting)
+        ]
         self._look_at = began + LOOK
         if began >= self._until:
             self._until = None

@@ -260,7 +260,8 @@ class Fetcher(Service):
             "%d jobs had been claimed although the answer was lost: %s",
             len(jobs), ", ".join(job.id for job in jobs[:20]),
         )  # fmt: skip
-        self._take(jobs, frozenset())
+        probes = self._buffer.take([job for job in jobs if job.status == 2], [])
+        self._take(jobs, probes)
 
     def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
         started: list[tuple[ClaimedJob, JobType]] = []
@@ -331,6 +332,7 @@ class Fetcher(Service):
                     logger, logging.INFO, Event.JOB_CONFLICT,
                     "Job %s was not started: its lease is gone, or an earlier try has started it", job.id,
                 )  # fmt: skip
+                self._doubts.begin()
         if started:
             self._active_at = time.monotonic()
             self._dispatch(started, probes)

@@ -97,7 +97,9 @@ class WorkerProcess:
         buffer = Buffer(
             self._queues.place if self.plan.strict else lambda _: 0, isolation, self._settler.release, self._passed_up
         )
-        doubts = Doubts(self.id, lambda: {*self._known_leases(), *buffer.leases()})
+        doubts = Doubts(
+            self.id, self._known_leases, lambda: [*buffer.leases(), *self._settler.giving_back()]
+        )
         self._fetcher = Fetcher(
             options, FetchPlan(self.id, self.plan.strict, self.plan.burst), self._open, waker, self._queues,
             self._circuits, room, buffer, doubts, self._dispatch, self._unknown, self._expired, self._settler.release,
@@ -190,10 +192,9 @@ class WorkerProcess:
         return list(self._live.values())
 
     def _known_leases(self) -> set[Lease]:
-        """Those that are not in the buffer: of executions that are not settled, of what is being given back, and of
-        what was let go of although it may still be ours."""
+        """Of executions that are not settled, and of what was let go of although it may still be ours."""
         # Copies: other threads add and take away meanwhile. What leaves _live for _let_go is in one of the two.
-        return {Lease(*key) for key in list(self._live)} | self._settler.giving_back() | set(self._let_go.copy())
+        return {Lease(*key) for key in list(self._live)} | set(self._let_go.copy())
 
     def _dispatch(self, started: Sequence[tuple[ClaimedJob, JobType]], probes: frozenset[str]) -> None:
         threads: list[Execution] = []

@@ -106,7 +106,12 @@ def test_jobs_of_a_lost_look_ahead_run(start_worker: StartWorker, ledger: Ledger
 
 @committed
 @HOW
-def test_jobs_of_a_lost_start_run(start_worker: StartWorker, ledger: Ledger, loser: Loser, how: str) -> None:
+@pytest.mark.parametrize("settles", [doubts.SETTLES, 0.0], ids=["back soon", "back late"])
+def test_jobs_of_a_lost_start_run(
+    start_worker: StartWorker, ledger: Ledger, loser: Loser, monkeypatch: pytest.MonkeyPatch, how: str, settles: float
+) -> None:
+    """Also when the database is away for so long that there is only one look."""
+    monkeypatch.setattr(doubts, "SETTLES", settles)
     loser.lose_starts(how)
     start_worker(concurrency=1, WORKER={"PREFETCH": 5})
     enqueue(jobs.GateJob(gate="a"))
@@ -116,6 +121,39 @@ def test_jobs_of_a_lost_start_run(start_worker: StartWorker, ledger: Ledger, los
     ledger.open_gate("a")
     assert_ran_once(ids, ledger)
     assert len(loser.lost) == 1
+
+
+@committed
+def test_jobs_that_were_started_late_by_a_lost_start_run(
+    start_worker: StartWorker, ledger: Ledger, loser: Loser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was still at it at the last look; the next start is refused, and that is reason enough to look."""
+    monkeypatch.setattr(doubts, "SETTLES", 0.0)
+    looks = blind_looks(monkeypatch, 1)
+    loser.lose_starts("given up")
+    start_worker(concurrency=1, WORKER={"PREFETCH": 5})
+    enqueue(jobs.GateJob(gate="a"))
+    wait_until(lambda: ledger.count("enter") == 1)
+    ids = [ref.id for ref in enqueue_many(jobs.NoteJob() for _ in range(3))]
+    wait_until(lambda: JobHot.objects.filter(status=JobStatus.FETCHED).count() == 3, what="the buffer has them")
+    ledger.open_gate("a")
+    assert_ran_once(ids, ledger)
+    assert (len(loser.lost), len(looks)) == (1, 2)
+
+
+def blind_looks(monkeypatch: pytest.MonkeyPatch, count: int) -> list[int]:
+    """The first looks for what a worker holds come too early to see anything; each look notes what it saw."""
+    storage_class = type(get_storage())
+    real = storage_class.claimed_by
+    looks: list[int] = []
+
+    def claimed_by(storage: Any, worker_id: str) -> Any:
+        found = [] if len(looks) < count else real(storage, worker_id)
+        looks.append(len(found))
+        return found
+
+    monkeypatch.setattr(storage_class, "claimed_by", claimed_by)
+    return looks
 
 
 @committed
@@ -237,7 +275,7 @@ def failed(doubt: Doubts, account: Any) -> None:
 
 
 def test_without_an_error_nobody_is_asked(clock: Clock, account: Any) -> None:
-    doubt = Doubts(OTHER, list)
+    doubt = Doubts(OTHER, list, list)
     account.held = [claimed()]
     with doubt.noticing(account):
         pass
@@ -249,14 +287,22 @@ def test_without_an_error_nobody_is_asked(clock: Clock, account: Any) -> None:
 def test_only_what_is_not_known_by_its_lease_is_news(clock: Clock, account: Any) -> None:
     known, older, unknown = claimed(), claimed(), claimed()
     account.held = [known, older, unknown]
-    doubt = Doubts(OTHER, lambda: [known.lease, Lease(older.id, older.claim_number - 1)])
+    doubt = Doubts(OTHER, lambda: [known.lease, Lease(older.id, older.claim_number - 1)], list)
     with doubt.noticing(account):
         account.errors += 1  # tried again, and answered
     assert doubt.unheard(account) == [older, unknown]
 
 
+def test_of_what_was_only_leased_it_is_news_that_it_was_started(clock: Clock, account: Any) -> None:
+    leased, started = claimed(status=1), claimed(status=2)
+    account.held = [leased, started]
+    doubt = Doubts(OTHER, list, lambda: [leased.lease, started.lease])
+    failed(doubt, account)
+    assert doubt.unheard(account) == [started]
+
+
 def test_it_looks_again_until_the_server_must_have_ended_what_was_under_way(clock: Clock, account: Any) -> None:
-    doubt = Doubts(OTHER, list)
+    doubt = Doubts(OTHER, list, list)
     failed(doubt, account)
     assert doubt.due_in() == 0.0
     assert doubt.unheard(account) == []
@@ -274,7 +320,7 @@ def test_it_looks_again_until_the_server_must_have_ended_what_was_under_way(cloc
 
 
 def test_a_look_that_fails_leaves_the_doubt(clock: Clock, account: Any) -> None:
-    doubt = Doubts(OTHER, list)
+    doubt = Doubts(OTHER, list, list)
     failed(doubt, account)
     clock.now += 2 * doubts.SETTLES
     account.fails, account.held = True, [claimed()]
