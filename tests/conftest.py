@@ -17,6 +17,7 @@ from django.db import connection, models, transaction
 from pytest_django import DjangoDbBlocker
 
 from chokaq_django.conf import override_options
+from chokaq_django.control import bulk_acts
 from chokaq_django.reading import settings as following
 
 from . import helpers
@@ -129,6 +130,12 @@ def settings_as_they_are() -> Iterator[None]:
     following._known.read_at, following._known.refused = float("inf"), {}
     yield
     override_options({})
+
+
+@pytest.fixture(autouse=True)
+def patient_freezing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in a held operation is known when its request ends, however slow the machine."""
+    monkeypatch.setattr(bulk_acts, "FREEZE", 60.0)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 POLL = 0.1
+FREEZE = 0.4
+"""Seconds for which whoever begins a held operation waits to see what is in it."""
 
 _AWAKE = (BulkState.PREPARING, BulkState.RUNNING)
 _UNDONE_BY = {
@@ -176,12 +178,13 @@ def _change(
 # -- working one off ---------------------------------------------------------------------------------------------------
 
 
-def bulk_freeze(operation_id: str, *, seconds: float = 0.4) -> BulkView:
-    """Go on freezing the set of a held operation in the calling process, for about so long; workers do the rest.
+def bulk_freeze(operation_id: str, *, seconds: float | None = None) -> BulkView:
+    """Go on freezing the set of a held operation in the calling process, for about so long (0.4 s by default); workers
+    do the rest.
 
     Most sets are frozen by then, so that whoever began the operation sees at once what is in it.
     """
-    end = time.monotonic() + clean_seconds("seconds", seconds)
+    end = time.monotonic() + clean_seconds("seconds", FREEZE if seconds is None else seconds)
     alias = get_options().database
     operation_id = _row(operation_id).id
     while (view := bulk_get(operation_id)) is not None:

@@ -134,6 +134,9 @@ class Engine(Storage):
     def errors(self) -> int:
         return self._retrier.errors
 
+    def hurry(self, longest_pause: float) -> None:
+        self._retrier.longest_pause = min(self._retrier.longest_pause, longest_pause)
+
     @functools.cached_property
     def _shard(self) -> str:
         """Shard of the metric buckets that this object writes outside of a worker's settle."""

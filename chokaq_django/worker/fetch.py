@@ -141,6 +141,7 @@ class Fetcher(Service):
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
+            self._storage.hurry(self.longest_pause / 4)
         if not self._begun:
             self._queues.seed(self._storage)
             self._queues.refresh(self._storage, force=True)

@@ -55,6 +55,7 @@ class Heartbeat(Service):
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
+            self._storage.hurry(self.longest_pause / 4)
             self._plan_beat()
         self.wait(self._pause())
         now = time.monotonic()

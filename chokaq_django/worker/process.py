@@ -97,9 +97,7 @@ class WorkerProcess:
         buffer = Buffer(
             self._queues.place if self.plan.strict else lambda _: 0, isolation, self._settler.release, self._passed_up
         )
-        doubts = Doubts(
-            self.id, self._known_leases, lambda: [*buffer.leases(), *self._settler.giving_back()]
-        )
+        doubts = Doubts(self.id, self._known_leases, lambda: [*buffer.leases(), *self._settler.giving_back()])
         self._fetcher = Fetcher(
             options, FetchPlan(self.id, self.plan.strict, self.plan.burst), self._open, waker, self._queues,
             self._circuits, room, buffer, doubts, self._dispatch, self._unknown, self._expired, self._settler.release,

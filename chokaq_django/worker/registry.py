@@ -60,6 +60,7 @@ class Registrar(Service):
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
+            self._storage.hurry(self.longest_pause / 4)
         row = self._describe()
         if self._clock is not None:
             row.clock_offset, row.clock_doubt = self._clock.offset, self._clock.doubt

@@ -141,7 +141,7 @@ def test_an_outage_longer_than_the_worker_timeout_buries_nothing(
     assert time.monotonic() - back < RESUMED_WITHIN
     ledger.open_gate("a")
     wait_until(lambda: count(server, "hot") == 0, 60, what="every job settled", interval=0.1)
-    assert deaths(server) is None, "the outage buried jobs"
+    assert deaths(server) is None, f"the outage buried jobs\n{worker.output[-4000:]}"
     assert count(server, "archive") == SHORT_JOBS + 4
     assert set(ledger.per_job("enter").values()) == {1}, "a job ran twice"
     assert worker.stop() == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 
 from chokaq_django.models import JobHot, Queue
 from chokaq_django.storage import Enqueued, Lease, OutcomeKind, Storage, get_storage, open_storage
@@ -247,3 +247,21 @@ def test_a_closed_storage_can_be_opened_again() -> None:
         own = open_storage()
         assert own.pending_queues() == []
         own.close()
+
+
+def test_between_two_tries_a_call_rests_no_longer_than_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: dict[str, list[float]] = {}
+    for name, most in (("patient", None), ("hasty", 0.1)):
+        storage = get_storage()
+        if most is not None:
+            storage.hurry(most)
+        monkeypatch.setattr(storage._retrier, "sleep", rests.setdefault(name, []).append)
+        monkeypatch.setattr(storage._retrier, "transient", lambda error: True)
+
+        def away() -> None:
+            raise OperationalError("away")
+
+        with pytest.raises(OperationalError):
+            storage._retrier.run(away)
+    assert len(rests["hasty"]) == len(rests["patient"]) > 1
+    assert max(rests["hasty"]) <= 0.1 < max(rests["patient"])

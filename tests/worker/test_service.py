@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -67,6 +69,39 @@ def test_signs_of_life_come_soon_after_an_outage_however_long_it_was(
     assert pauses["heartbeat"] <= 0.4
     assert pauses["fetch"] <= 0.75, "what a lost answer leased is heard of with the next claim"
     assert 2.5 <= pauses["settle"] <= 5
+
+
+class Away:
+    """A storage whose server is away; how long its calls may rest between two tries."""
+
+    def __init__(self) -> None:
+        self.longest_pause = 1.0
+
+    def hurry(self, longest_pause: float) -> None:
+        self.longest_pause = longest_pause
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            raise ConnectionError("the database is away")
+
+        return call
+
+
+def test_nor_do_signs_of_life_rest_for_long_within_a_call(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    worker = make_worker(
+        settings,
+        RECOVERY={"WORKER_TIMEOUT": 2, "ZOMBIE_TIMEOUT": 3},
+        EXECUTION={"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
+    )
+    pauses: dict[str, float] = {}
+    for loop in (worker._registrar, worker._heartbeat, worker._fetcher):
+        away = Away()
+        monkeypatch.setattr(loop, "_open", lambda away=away: away)
+        monkeypatch.setattr(loop, "wait", lambda seconds: None)
+        with suppress(ConnectionError):
+            loop.step()
+        pauses[loop.name] = away.longest_pause
+    assert pauses == {"registry": 0.125, "heartbeat": 0.1, "fetch": 0.1875}
 
 
 def test_a_loop_that_rests_after_a_failure_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,10 @@ class Storage(Execution, Fleet, Upkeep, Verbs):
         """How many errors so far did not end a call, because it was tried again or gave a part of the answer."""
 
     @abstractmethod
+    def hurry(self, longest_pause: float) -> None:
+        """Rest no longer than this (seconds) between two tries of a call."""
+
+    @abstractmethod
     def now(self) -> dt.datetime:
         """The server's clock."""
 
