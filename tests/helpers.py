@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def wait_until(
-    predicate: Callable[[], T | None], deadline: float = 15.0, *, what: str = "", interval: float = 0.02
+    predicate: Callable[[], T | None], deadline: float = 30.0, *, what: str = "", interval: float = 0.02
 ) -> T:
     """The first true value of ``predicate``, asked every ``interval`` seconds; AssertionError after ``deadline`` s.
 

@@ -378,8 +378,8 @@ class InterruptedJob(Job, type="test.interrupted", timeout=0.3, interrupt=True, 
     """Never looks; an exception raised inside its thread stops it."""
 
     def run(self, ctx: JobContext) -> None:
-        said(ctx, "enter")
         try:
+            said(ctx, "enter")
             end = time.monotonic() + 60
             while time.monotonic() < end:
                 time.sleep(TICK)  # handler

@@ -10,9 +10,9 @@
   failure, and so is one whose variable is set.
 * Tests that show the same on every engine (marked ``any_engine``) run on the first one only, and on none when
   ``CHOKAQ_TEST_ANY_ENGINE=elsewhere`` says that another run has them.
-* All engines run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
-  come one after the other. Each begins with another folder: tests that wait and tests that compute lie in folders of
-  their own, and share the processors so.
+* Each engine runs in two parts, with a database each: tests that start processes and wait for them, and all others.
+  Four parts run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
+  come one after the other.
 
 Django makes the database that the tests use, ``test_`` before the name in the URL, and drops it afterwards: the user
 needs the right to create databases. A URL's query string becomes Django's ``OPTIONS``, percent-encoded::
@@ -33,6 +33,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,12 +125,25 @@ VARIABLES = {
 }
 
 
+WAITING = ("tests/browser", "tests/chaos", "tests/worker")
+"""Folders whose tests wait for processes most of their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the suite: what it is called, and the folders or tests that it runs."""
+
+    name: str
+    places: tuple[str, ...]
+
+
 class Run:
     """pytest on one engine, in a thread of its own; ``lines`` ends with None."""
 
-    def __init__(self, engine: Engine, arguments: list[str], *, is_first: bool) -> None:
-        """``arguments``: of pytest, with what to run."""
-        self.engine, self._arguments, self._is_first = engine, arguments, is_first
+    def __init__(self, engine: Engine, part: Part, arguments: list[str], *, is_first: bool) -> None:
+        """``arguments``: of pytest, but for what to run."""
+        self.engine, self.part, self._is_first = engine, part, is_first
+        self._arguments = [*arguments, *part.places]
         self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.code, self.counts = 1, Counter[str]()
 
@@ -145,7 +159,7 @@ class Run:
             cwd=ROOT,
             env={
                 **os.environ,
-                "DATABASE_URL": self.engine.url or "",
+                "DATABASE_URL": of_part(self.engine.url or "", self.part.name),
                 **({} if self._is_first else {"CHOKAQ_TEST_ANY_ENGINE": "elsewhere"}),
                 "PYTHONUNBUFFERED": "1",
             },
@@ -169,7 +183,7 @@ class Run:
 
     def show(self) -> None:
         """Print its output as it comes, from the start, until it has ended."""
-        print(f"\n======== {self.engine.name} ========", flush=True)
+        print(f"\n======== {' '.join(filter(None, (self.engine.name, self.part.name)))} ========", flush=True)
         while (line := self.lines.get()) is not None:
             print(line, end="", flush=True)
 
@@ -179,17 +193,29 @@ def names_tests(argument: str) -> bool:
     return not argument.startswith("-") and (ROOT / argument.split("::")[0]).exists()
 
 
-def places(turn: int, turns: int) -> list[str]:
-    """Everything that holds tests, in an order that begins so far on: the ``turn``-th of ``turns``."""
+def of_part(url: str, part: str) -> str:
+    """The URL of a database of the part's own beside the one at ``url``."""
+    if not part:
+        return url
+    place, mark, options = url.partition("?")
+    folder, slash, name = place.rpartition("/")
+    path = Path(name)
+    return f"{folder}{slash}{path.stem}_{part}{path.suffix}{mark}{options}"
+
+
+def parts(arguments: Sequence[str]) -> list[Part]:
+    """Of a run with these arguments of pytest; the longest first. Who names tests gets those, in one part."""
+    if any(map(names_tests, arguments)):
+        return [Part("", ())]
     tests = ROOT / "tests"
     found = sorted({f"tests/{path.relative_to(tests).parts[0]}" for path in tests.rglob("test_*.py")})
-    first = len(found) * turn // turns
-    return found[first:] + found[:first]
+    waiting = tuple(place for place in found if place in WAITING)
+    return [Part("waiting", waiting), Part("computing", tuple(place for place in found if place not in WAITING))]
 
 
 def lanes() -> int:
-    """How many engines run at the same time. The suite waits more than half of its time, for events and for disks."""
-    return int(os.environ.get("CHOKAQ_TEST_LANES") or (1 if (os.cpu_count() or 1) < 2 else 3))
+    """How many parts run at the same time. The suite waits about half of its time, for events and for disks."""
+    return int(os.environ.get("CHOKAQ_TEST_LANES") or (1 if (os.cpu_count() or 1) < 2 else 4))
 
 
 def main(arguments: list[str]) -> int:
@@ -209,14 +235,10 @@ def main(arguments: list[str]) -> int:
         print(f"  {engine.name:<11} {'runs' if engine.url else 'left out: ' + engine.missing}")
 
     found = [engine for engine in engines if engine.url]
-    named = any(map(names_tests, arguments))
-    runs = {}
-    for turn, engine in enumerate(found):
-        where = [] if named else places(turn, len(found))
-        runs[engine.name] = Run(engine, [*arguments, *where], is_first=turn == 0)
+    runs = [Run(engine, part, arguments, is_first=engine is found[0]) for part in parts(arguments) for engine in found]
     with ThreadPoolExecutor(lanes()) as pool:
-        ends = [pool.submit(run) for run in runs.values()]
-        for run in runs.values():
+        ends = [pool.submit(run) for run in runs]
+        for run in runs:
             run.show()
     for end in ends:
         end.result()  # raises what kept a run from being one, such as a pytest that cannot be started
@@ -225,7 +247,11 @@ def main(arguments: list[str]) -> int:
     results = []
     for engine in engines:
         if engine.url:
-            code, counts = runs[engine.name].code, runs[engine.name].counts
+            of_engine = [run for run in runs if run.engine is engine]
+            counts = sum((run.counts for run in of_engine), Counter())
+            # No tests in one part of two is well.
+            codes = [run.code for run in of_engine]
+            code = max((code for code in codes if code != NO_TESTS), default=NO_TESTS)
         else:
             code, counts = (1, Counter(error=1)) if engine.name in demanded else (0, Counter())
         total += counts

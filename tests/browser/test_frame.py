@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from chokaq_django.storage import get_storage
 from tests import factories as make
 
 from .conftest import DESK, PHONE, Deck
+from .keys import lead
 
 pytestmark = pytest.mark.any_engine
 
@@ -85,8 +87,7 @@ def test_keys_lead_everywhere(deck: Deck) -> None:
     expect(help_).to_contain_text("Queues")
     page.keyboard.press("Escape")
     expect(help_).to_have_count(0)
-    page.keyboard.type("gq")  # by one call: with a second between them they would be no shortcut
-    page.wait_for_url("**/deck/queues/")
+    lead(page, "gq", re.compile(r"/deck/queues/$"))
     expect(page.locator("[data-queue]")).to_have_count(2)
     page.keyboard.press("j")
     page.keyboard.press("j")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-import time
-from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -23,14 +21,13 @@ from tests.helpers import wait_until
 from tests.jobs import GateJob, NoteJob, ProgressJob
 
 from .conftest import Deck, Gate
+from .spare import Stopwatch
 
 BARS = {"address": 1.0, "address_with_redis": 0.25}
 """Which server -> seconds from a worker's commit until the browser shows it."""
 TRIES = int(os.environ.get("CHOKAQ_TEST_PUSHES", "0"))
 """Changes to time: their p95 must be within the bar. Without it, one of up to ten is enough, and the time in which no
-processor was free is nobody's delay: a machine that has other work is late, and a suite is no benchmark."""
-MOST_BARS = 10
-"""How many bars a delay may be long even on such a machine."""
+processor was free is nobody's delay."""
 
 
 def ago(seconds: float) -> dt.datetime:
@@ -49,16 +46,6 @@ def succeeded() -> str:
     """How many jobs have, since the database was made, as a tile says it."""
     totals, _ = read_totals("default", ago(0))
     return f"{totals.done:,}"
-
-
-def idle() -> float:
-    """Seconds in which processors of this machine have had nothing to do, of all of them together. Where nothing tells,
-    there is always a free one."""
-    try:
-        said = Path("/proc/stat").read_text().split(maxsplit=5)
-    except OSError:
-        return time.monotonic()
-    return int(said[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def seen_at(page: Page, selector: str) -> None:
@@ -83,13 +70,12 @@ def test_what_a_worker_does_is_seen_within_the_bar(deck: Deck, server: str, requ
     tile(page, "Succeeded").to_have_text(succeeded())  # a badge is live before the first look at the database has ended
     delays: list[float] = []
     while len(delays) < (TRIES or 10):
-        began, idle_before = time.monotonic(), idle()
+        watch = Stopwatch()
         job = enqueue(NoteJob(name=str(len(delays))), queue="mail")
         seen_at(page, f'#events a[href*="{job.id}"]')
         shown = page.evaluate("window.seen")
-        free = min(1.0, (idle() - idle_before) / (time.monotonic() - began))
         delay = shown - JobArchive.objects.get(pk=job.id).finished_at.timestamp()
-        delays.append(delay if TRIES else max(delay * free, delay / MOST_BARS))
+        delays.append(delay if TRIES else watch.of(delay))
         if delays[-1] < BARS[server] and not TRIES:
             break
     bar, ordered = BARS[server], sorted(delays)

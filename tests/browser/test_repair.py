@@ -23,12 +23,14 @@ from tests.payloads import EveryJob
 from tests.scale import VERY_MANY
 
 from .conftest import Deck, port_of, web_server
+from .spare import Stopwatch
 
 pytestmark = pytest.mark.any_engine
 
 NEW = "/admin/chokaq/deck/bulk/new/"
 BAR = 1.0
-"""Seconds in which a request answers that begins an operation, on however many jobs."""
+"""Seconds in which a request answers that begins an operation, on however many jobs; not counting those in which no
+processor was free."""
 TRIES = 5
 GREATEST = 2**63 - 1
 LONG = "0.10000000000000000000000000000000001"
@@ -47,7 +49,8 @@ def corpses(count: int, **columns: Any) -> list[str]:
 
 
 def badge(page: Page, *modes: str) -> None:
-    expect(page.locator(".chokaq-live")).to_have_attribute("data-mode", re.compile("|".join(modes)))
+    # A page tries again after up to half a minute and a quarter of it.
+    expect(page.locator(".chokaq-live")).to_have_attribute("data-mode", re.compile("|".join(modes)), timeout=60_000)
 
 
 def state(page: Page, name: str) -> None:
@@ -165,9 +168,10 @@ def test_very_many_come_back_whatever_the_web_server_does(
             page.get_by_label("Drip: jobs per second").fill("50")
             page.get_by_label("Canary: first so many").fill("")
             page.get_by_label("Stop above % dead").fill("")
+            watch = Stopwatch()
             page.get_by_role("button", name="Freeze the set and review").click()
             page.wait_for_url(re.compile(r"/bulk/[0-9A-Z]{26}/"))
-            times.append(seconds_of_last_form(page))
+            times.append(watch.of(seconds_of_last_form(page)))
             if times[-1] < BAR:
                 break  # once is enough: a machine with other work may be late at times
             page.get_by_role("button", name="Discard it").click()

@@ -13,8 +13,7 @@ from typing import Protocol
 
 import pytest
 from django.utils import timezone
-from playwright.sync_api import Locator, Page, Request, expect
-from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+from playwright.sync_api import Locator, Page, expect
 
 from chokaq_django.conf import get_options
 from chokaq_django.job.error_info import ErrorInfo
@@ -27,6 +26,7 @@ from tests import factories as make
 from tests.helpers import wait_until
 
 from .conftest import Deck
+from .keys import lead
 
 ONE_IN = 50
 RATE = 400
@@ -80,22 +80,7 @@ class Keyboard:
         target.page.keyboard.type(text)
 
     def overview(self, page: Page) -> None:
-        with page.expect_navigation(url=OVERVIEW):
-            wait_until(lambda: self._asks_for_overview(page), what="the keys g and o lead to the overview")
-
-    def _asks_for_overview(self, page: Page) -> bool:
-        """Keys that are hit while a page is read anew are lost, as they are to a person, who hits them again."""
-
-        def is_it(request: Request) -> bool:
-            return request.is_navigation_request() and OVERVIEW.search(request.url) is not None
-
-        try:
-            with page.expect_request(is_it, timeout=3_000):
-                page.keyboard.press("g")
-                page.keyboard.press("o")
-        except PlaywrightTimeoutError:
-            return False
-        return True
+        lead(page, "go", OVERVIEW)
 
     def _go_to(self, target: Locator) -> None:
         expect(target).to_be_visible()

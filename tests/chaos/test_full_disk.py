@@ -109,7 +109,7 @@ def test_nothing_is_lost_on_a_full_disk(
     )  # fmt: skip
     assert "database or disk is full" in said
     filler.unlink()
-    wait_until(lambda: left() < before, 10, what="work goes on by itself")
+    wait_until(lambda: left() < before, 60, what="work goes on by itself")
     wait_until(lambda: left() == 0, 60, what="every job settled", interval=0.1)
     assert one("SELECT COUNT(*) FROM chokaq_job_archive") == JOBS + THREADS, "the full disk buried jobs"
     short = f"SELECT COUNT(*) FROM chokaq_job_archive WHERE LENGTH(result) < {RESULT}"  # noqa: S608 - a number

@@ -19,9 +19,9 @@ from ..storage.invariants import Sampler
 from .servers import PrivateMariaDB, PrivateServer, private_server
 from .support import enqueue_at, manage
 
-WORKER_TIMEOUT = 2.0
+WORKER_TIMEOUT = 6.0
 OPTIONS = {
-    "RECOVERY": {"WORKER_TIMEOUT": WORKER_TIMEOUT, "SCAN_INTERVAL": 0.3, "ZOMBIE_TIMEOUT": 3},
+    "RECOVERY": {"WORKER_TIMEOUT": WORKER_TIMEOUT, "SCAN_INTERVAL": 0.3, "ZOMBIE_TIMEOUT": 9},
     "EXECUTION": {"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
     "WORKER": {"SHUTDOWN_GRACE": 10},
 }
@@ -108,8 +108,9 @@ def kill_connections(server: PrivateServer) -> int:
     return int(row[0])
 
 
-def start(worker_process: Callable[..., WorkerProcess], server: PrivateServer) -> WorkerProcess:
-    return worker_process("--processes=2", "--concurrency=4", options=OPTIONS, env={"DATABASE_URL": server.url})
+def start(worker_process: Callable[..., WorkerProcess], server: PrivateServer, **recovery: float) -> WorkerProcess:
+    options = {**OPTIONS, "RECOVERY": {**OPTIONS["RECOVERY"], **recovery}}
+    return worker_process("--processes=2", "--concurrency=4", options=options, env={"DATABASE_URL": server.url})
 
 
 def outlast(seconds: float) -> None:
@@ -128,17 +129,15 @@ def test_an_outage_longer_than_the_worker_timeout_buries_nothing(
     wait_until(lambda: ledger.count("leave") >= 20, 30, what="work under way")
     if kind == "stopped":
         server.stop()
-        outlast(WORKER_TIMEOUT * 2)
+        outlast(WORKER_TIMEOUT + 1)
         server.start()
     else:
         server.stall()
-        outlast(WORKER_TIMEOUT * 2)
+        outlast(WORKER_TIMEOUT + 1)
         server.resume()
-    back = time.monotonic()
     before = ledger.count("leave")
     assert before < SHORT_JOBS, "all was done before the outage: the test shows nothing"
     wait_until(lambda: ledger.count("leave") > before, RESUMED_WITHIN, what="work goes on by itself")
-    assert time.monotonic() - back < RESUMED_WITHIN
     ledger.open_gate("a")
     wait_until(lambda: count(server, "hot") == 0, 60, what="every job settled", interval=0.1)
     assert deaths(server) is None, f"the outage buried jobs\n{worker.output[-4000:]}"
@@ -155,11 +154,14 @@ def test_killed_connections_cost_nothing(
     server: PrivateServer, worker_process: Callable[..., WorkerProcess], ledger: Ledger, sampler: Sampler,
     made: str, total: int,
 ) -> None:  # fmt: skip
-    """Short jobs are started ahead, those of medium length leased ahead: of either the answers get lost."""
+    """Short jobs are started ahead, those of medium length leased ahead: of either the answers get lost.
+
+    Nobody is rescued: what a worker does not find again by itself stays for ever.
+    """
     enqueue_at(server.url, sampler, total, f"enqueue_many({made} for _ in range({total}))")
-    worker = start(worker_process, server)
+    worker = start(worker_process, server, WORKER_TIMEOUT=300, ZOMBIE_TIMEOUT=300, FETCHED_TIMEOUT=300)
     kills = 0
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while (left := count(server, "hot")) and time.monotonic() < end:
         kills += kill_connections(server)
         # It kills faster than anybody can connect: between two kills the workers must have come some way again.

@@ -15,10 +15,13 @@ from ..ledger import Ledger
 from ..storage.invariants import Sampler
 from .support import family, stop_between_writes
 
+OFTEN = {"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4}
 OPTIONS = {
     "RECOVERY": {"WORKER_TIMEOUT": 1.5, "FETCHED_TIMEOUT": 2, "ZOMBIE_TIMEOUT": 2, "SCAN_INTERVAL": 0.3},
-    "EXECUTION": {"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
+    "EXECUTION": OFTEN,
 }
+PATIENT = {"RECOVERY": {"WORKER_TIMEOUT": 300, "FETCHED_TIMEOUT": 300, "ZOMBIE_TIMEOUT": 300}, "EXECUTION": OFTEN}
+"""Of the worker that stands still: back again, it calls nobody dead."""
 
 
 def test_a_worker_that_was_stopped_changes_nothing_afterwards(
@@ -26,12 +29,12 @@ def test_a_worker_that_was_stopped_changes_nothing_afterwards(
 ) -> None:
     with sampler.accepting(1):
         plain = enqueue(GateJob(gate="a"))
-    stopped = worker_process("--concurrency=3", options=OPTIONS)
+    stopped = worker_process("--concurrency=3", options=PATIENT)
     wait_until(lambda: ledger.count("enter") == 1, what="the job runs")
     first_claim = JobHot.objects.get(id=plain.id).claim_number
     stop_between_writes(family(stopped))
     other = worker_process("--concurrency=3", options=OPTIONS)
-    wait_until(lambda: JobDLQ.objects.filter(id=plain.id).exists(), 20, what="the job is rescued")
+    wait_until(lambda: JobDLQ.objects.filter(id=plain.id).exists(), 60, what="the job is rescued")
     dead = JobDLQ.objects.get(id=plain.id)
     assert dead.failure_reason == FailureReason.ZOMBIE
     assert control.resurrect([plain.id], by="test").applied == [plain.id]
@@ -60,7 +63,7 @@ def test_an_atomic_job_that_was_stopped_has_one_effect(
     """On SQLite a stopped writer holds the only write lock, so that nobody can take its job over: it just goes on."""
     with sampler.accepting(1):
         job = enqueue(AtomicJob(name="once", gate="a"))
-    stopped = worker_process("--concurrency=2", options=OPTIONS)
+    stopped = worker_process("--concurrency=2", options=PATIENT)
     wait_until(lambda: ledger.count("enter") == 1, what="the job runs")
     if engine == "sqlite":
         stopped.signal_group(signal.SIGSTOP)
@@ -70,7 +73,7 @@ def test_an_atomic_job_that_was_stopped_has_one_effect(
     else:
         stop_between_writes(family(stopped))
         other = worker_process("--concurrency=2", options=OPTIONS)
-        wait_until(lambda: ledger.count("enter") == 2, 20, what="another worker runs it")
+        wait_until(lambda: ledger.count("enter") == 2, 60, what="another worker runs it")
         ledger.open_gate("a")
         wait_until(lambda: JobArchive.objects.filter(id=job.id).exists(), what="the newer execution settles")
         stopped.signal_group(signal.SIGCONT)

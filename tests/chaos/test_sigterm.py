@@ -18,7 +18,7 @@ from .support import assert_no_errors, nothing_leased
 
 TURNS, PROCESSES = 5, 10
 TALKATIVE = {"CHOKAQ_LOG_LEVEL": "INFO"}
-OPTIONS = {"WORKER": {"SHUTDOWN_GRACE": 0.3, "CANCEL_GRACE": 2, "PREFETCH": 20}}
+OPTIONS = {"WORKER": {"SHUTDOWN_GRACE": 0.3, "CANCEL_GRACE": 60, "PREFETCH": 20}}
 
 
 def test_stopped_workers_burn_no_attempt(

@@ -238,7 +238,11 @@ def bucket(outcome: BucketOutcome, count: int, seconds: float = 0, queue: str = 
 
 
 @pytest.mark.django_db
-def test_figures_of_queues() -> None:
+def test_figures_of_queues(settings: Any) -> None:
+    settings.CHOKAQ = {
+        **settings.CHOKAQ,
+        "DECK": {"LAG_CRITICAL": 3600},
+    }  # of a job that gets older as the test goes on
     make.queue(max_workers=5)
     make.queue("shut", is_paused=True)
     make.queue("away", is_active=False)

@@ -142,6 +142,13 @@ def claimed_by(storage: Any, recorder: Recorder) -> None:
     assert [job.id for job in storage.claimed_by(WORKER)] == [ONE, TWO]
 
 
+def heartbeat(storage: Any, recorder: Recorder) -> None:
+    recorder.answer("UPDATE h SET heartbeat_at", [(ONE, None, None)])
+    recorder.answer("NOWAIT", [(TWO, NOW, "ada")])
+    reply = storage.heartbeat(WORKER, LEASES)
+    assert (reply.lost, reply.cancels, reply.busy) == (set(), {TWO: "ada"}, {TWO})
+
+
 def advance(storage: Any, recorder: Recorder) -> None:
     recorder.answer("@queues nvarchar(max)", [("mail", 10)])
     recorder.answer("due_at <=", [(NOW, f"{number:026}", 0) for number in range(500)])
@@ -435,7 +442,7 @@ OPERATIONS: dict[str, dict[str, Scenario]] = {
     },
     "settle_conflict": {"a lease lost, a late request to cancel": settle_lost_and_cancelled},
     "release": {"": lambda storage, recorder: storage.release(WORKER, LEASES, 2.5)},
-    "heartbeat": {"": lambda storage, recorder: storage.heartbeat(WORKER, LEASES)},
+    "heartbeat": {"a row is passed over": heartbeat},
     "cancel_requests": {"": lambda storage, recorder: storage.cancel_requests(LEASES)},
     "progress": {
         "": lambda storage, recorder: storage.progress(WORKER, {LEASES[0]: (40, "half 🐙"), LEASES[1]: (50, None)})

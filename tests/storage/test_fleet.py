@@ -81,6 +81,16 @@ def test_a_row_that_was_swept_comes_back(storage: Storage) -> None:
     assert Worker.objects.count() == 1
 
 
+def test_a_new_row_has_what_the_worker_says_is_wanted_of_it(storage: Storage) -> None:
+    for wanted in (0, 7, None):
+        storage.sweep_workers(["worker-1"])
+        assert storage.register(worker(desired_concurrency=wanted)).desired_concurrency == wanted
+        assert Worker.objects.get().desired_concurrency == wanted
+    Worker.objects.update(desired_concurrency=4)
+    assert storage.register(worker(desired_concurrency=0)).desired_concurrency == 4
+    assert Worker.objects.get().desired_concurrency == 4, "where there is a row, operators say it there"
+
+
 def test_unregister_removes_one_row(storage: Storage) -> None:
     storage.register(worker("worker-1"))
     storage.register(worker("worker-2"))

@@ -16,7 +16,7 @@ from chokaq_django.storage.contract import QueueRow
 from ..helpers import keep_versions
 from .invariants import assert_one_place, look
 from .mssql_recorder import ALIAS, Recorder, RecordingWrapper, callers_storage, parsed, private_storage, registered
-from .mssql_scenarios import ONE, THREE, TWO, WORKER, claimed, job, lost, outcome
+from .mssql_scenarios import NOW, ONE, THREE, TWO, WORKER, claimed, job, lost, outcome
 
 import pyodbc  # isort: skip - after the recorder, which skips where it cannot be
 
@@ -305,8 +305,31 @@ def request() -> Any:
 def test_an_old_and_a_new_lease_are_one(own: Any, recorder: Recorder) -> None:
     recorder.answer("UPDATE h SET heartbeat_at", [(ONE, None, None)])
     assert own.heartbeat(WORKER, [Lease(ONE, 5), Lease(ONE, 4), Lease(TWO, 1)]).lost == {TWO}
-    (sent,) = recorder.statements()
+    sent, looked = recorder.statements()
     assert sent.params[1].strip() == f'[{{"id":"{ONE}","claim_number":5}},{{"id":"{TWO}","claim_number":1}}]'
+    assert looked.params[1].strip() == f'[{{"id":"{TWO}","claim_number":1}}]'
+
+
+def test_a_heartbeat_of_all_leases_is_one_statement(own: Any, recorder: Recorder) -> None:
+    recorder.answer("UPDATE h SET heartbeat_at", [(ONE, NOW, "ada"), (TWO, None, None)])
+    reply = own.heartbeat(WORKER, [Lease(ONE, 5), Lease(TWO, 1)])
+    assert (reply.lost, reply.cancels, reply.busy) == (set(), {ONE: "ada"}, set())
+    assert len(recorder.statements()) == 1
+
+
+def test_where_nobody_can_tell_whether_a_lease_holds_it_is_not_lost(own: Any, recorder: Recorder) -> None:
+    """A row that somebody writes cannot be read without waiting there: the database is without row versioning."""
+    recorder.answer("UPDATE h SET heartbeat_at", [(ONE, None, None)])
+    own._retrier.attempts = 1
+    recorder.fail(
+        "NOWAIT", pyodbc.Error("HYT00", "[HYT00] Lock request time out period exceeded. (1222) (SQLExecDirectW)")
+    )
+    reply = own.heartbeat(WORKER, [Lease(ONE, 5), Lease(TWO, 1)])
+    assert (reply.lost, reply.cancels, reply.busy) == (set(), {}, {TWO})
+    recorder.answer("UPDATE h SET heartbeat_at", [(ONE, None, None)])
+    recorder.fail("NOWAIT", lost())
+    with pytest.raises(django.db.DatabaseError):
+        own.heartbeat(WORKER, [Lease(ONE, 5), Lease(TWO, 1)])
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 FILES = [
-    "test_connections.py", "test_enqueue.py", "test_mysql_charset.py", "test_mysql_connections.py",
+    "test_connections.py", "test_enqueue.py", "test_hurry.py", "test_mysql_charset.py", "test_mysql_connections.py",
     "test_mysql_isolation.py", "test_text.py", "test_transactions.py",
 ]  # fmt: skip
 RUN = "import sys, pymysql, pytest; pymysql.install_as_MySQLdb(); sys.exit(pytest.main(sys.argv[1:]))"

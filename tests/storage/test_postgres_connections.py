@@ -179,7 +179,7 @@ def _heard(listener: PostgresListener, count: int) -> list[str]:
         heard.extend(listener.drain())
         return len(heard) >= count
 
-    wait_until(enough, 10, interval=0.005)
+    wait_until(enough, interval=0.005)
     return heard
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from django.db import OperationalError, connection
 
 from chokaq_django.job.failures import FailureReason
 from chokaq_django.job.fingerprint import fingerprint
@@ -432,6 +434,55 @@ def test_an_older_execution_does_not_find_the_work_of_a_newer_one(jobs: Jobs) ->
     assert jobs.settle(new) == {new.id}
     assert jobs.settle(old) == set()
     assert jobs.settle(old, OutcomeKind.RETRY) == set()
+
+
+BACK = pytest.mark.parametrize("kind", [OutcomeKind.RETRY, OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED], ids=kind_id)
+UNIT = {"postgresql": "_together", "microsoft": "_alone"}.get(connection.vendor, "_unit")
+"""What commits the outcomes, by its name."""
+
+
+@BACK
+def test_a_request_to_cancel_outlives_the_answer_of_a_settle(
+    jobs: Jobs, storage: Storage, monkeypatch: pytest.MonkeyPatch, kind: OutcomeKind
+) -> None:
+    """The job has gone back, which the worker was not told. It asks again; the job must not run again."""
+    asked, usual = jobs.running(2)
+    storage.cancel([asked.id], "ada")
+    commit, lost = getattr(storage, UNIT), list[bool]()
+
+    def commit_in_silence(*args: Any, **named: Any) -> Any:
+        answer = commit(*args, **named)
+        if not lost:
+            lost.append(True)
+            raise OperationalError("server closed the connection unexpectedly")
+        return answer
+
+    monkeypatch.setattr(storage, UNIT, commit_in_silence)
+    outcomes = [outcome(job, kind) for job in (asked, usual)]
+    with pytest.raises(OperationalError):
+        storage.settle(WORKER, outcomes)
+    assert usual.id in storage.settle(WORKER, outcomes)
+    stored = row(asked.id)
+    assert (stored["place"], stored["failure_reason"]) == ("dlq", FailureReason.CANCELLED)
+    assert stored["modified_by"] == "ada"
+    assert (row(usual.id)["place"], row(usual.id)["status"]) == ("hot", PENDING)
+    assert_one_place(2)
+
+
+@pytest.mark.skipif(connection.vendor in ("sqlite", "mysql"), reason="there both are one transaction")
+@BACK
+def test_a_burial_that_fails_after_its_settle_is_made_up_for(
+    jobs: Jobs, storage: Storage, monkeypatch: pytest.MonkeyPatch, kind: OutcomeKind
+) -> None:
+    (job,) = jobs.running()
+    storage.cancel([job.id], "ada")
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "cancel", Mock(side_effect=OperationalError("gone")))
+        with pytest.raises(OperationalError):
+            jobs.settle(job, kind)
+    assert row(job.id)["place"] == "hot"
+    assert jobs.settle(job, kind) == {job.id}
+    assert row(job.id)["failure_reason"] == FailureReason.CANCELLED
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.SUCCEEDED, OutcomeKind.DEAD, OutcomeKind.RETRY], ids=kind_id)

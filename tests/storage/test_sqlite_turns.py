@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import dis
+import itertools
 import os
+import sys
 import threading
+import types
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 
@@ -95,6 +101,92 @@ def test_a_turn_ends_with_an_error_too() -> None:
             raise ValueError("broken")
         with pytest.raises(ValueError, match="broken"), turns.worked():
             raise ValueError("broken")
+
+
+class StopError(BaseException):
+    """What is raised inside a thread that is to stop."""
+
+
+class Victim(threading.Thread):
+    """Takes the lock and gives it back. Before the n-th point at which an exception from outside can come (where a
+    function begins, and after a call) it comes."""
+
+    def __init__(self, lock: FairLock, number: int) -> None:
+        super().__init__(daemon=True)
+        self.stopped = False
+        self._lock, self._left = lock, number
+        self._last: dict[types.FrameType, str] = {}
+
+    def run(self) -> None:
+        sys.settrace(self._trace)
+        try:
+            with self._lock:
+                pass
+        except StopError:
+            self.stopped = True
+        finally:
+            sys.settrace(None)
+
+    def _trace(self, frame: types.FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "call":
+            self._point()
+        elif event == "opcode":
+            if self._last.get(frame, "").startswith("CALL"):
+                self._point()
+            self._last[frame] = names(frame.f_code)[frame.f_lasti]
+        return self._trace
+
+    def _point(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise StopError
+
+
+@cache
+def names(code: types.CodeType) -> dict[int, str]:
+    """The names of the code's instructions by their offsets."""
+    return {instruction.offset: instruction.opname for instruction in dis.get_instructions(code)}
+
+
+def takes(lock: FairLock) -> threading.Thread:
+    """A thread that takes the lock, gives it back and ends."""
+
+    def take() -> None:
+        with lock:
+            pass
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    return thread
+
+
+def stop_at(number: int, *, held: bool) -> bool:
+    """Stops one that takes the lock at its n-th point, if it has so many. Who stands behind it, and who comes later,
+    have their turns."""
+    lock = FairLock()
+    if held:
+        lock.acquire()
+    victim = Victim(lock, number)
+    victim.start()
+    wait_until(lambda: lock._waiting or not victim.is_alive())
+    behind = takes(lock)
+    if held:
+        wait_until(lambda: lock._waiting and lock._waiting[-1].thread is behind)
+        lock.release()
+    wait_until(lambda: not victim.is_alive())
+    wait_until(lambda: not behind.is_alive(), what=f"it has its turn although the other was stopped at {number}")
+    later = takes(lock)
+    wait_until(lambda: not later.is_alive(), what=f"it has its turn although another was stopped at {number}")
+    return victim.stopped
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
+def test_wherever_an_exception_comes_the_others_get_their_turns(held: bool) -> None:
+    points = next(number for number in itertools.count(1) if not stop_at(number, held=held))
+    assert points > 15
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .. import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,15 +32,31 @@ def test_a_run_that_cannot_be_started_says_why() -> None:
     assert "/nowhere/python" in done.stderr
 
 
-def test_every_engine_runs_every_folder_and_begins_with_another() -> None:
+def test_the_parts_together_are_every_folder_that_holds_tests_once() -> None:
     tests = ROOT / "tests"
     holding = {path for path in tests.iterdir() if path.is_dir() and any(path.rglob("test_*.py"))}
-    orders = [run.places(turn, 3) for turn in range(3)]
-    for order in orders:
-        assert len(order) == len(holding)
-        assert {ROOT / place for place in order} == holding
-    assert len({order[0] for order in orders}) == 3
-    assert run.places(0, 1) == sorted(orders[0])
+    parts = run.parts(["-q"])
+    places = [ROOT / place for part in parts for place in part.places]
+    assert len(places) == len(set(places))
+    assert set(places) == holding
+    assert all(part.places for part in parts)
+    assert [part.places for part in run.parts(["-q", "tests/unit"])] == [()]
+
+
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [
+        ("sqlite:////tmp/x/tests-py311.sqlite3", "sqlite:////tmp/x/tests-py311_a.sqlite3"),
+        ("postgres://postgres@127.0.0.1:5432/jobs", "postgres://postgres@127.0.0.1:5432/jobs_a"),
+        (
+            "mssql://sa:s%2Fx@h:1433/chokaq?driver=ODBC%20Driver%2018",
+            "mssql://sa:s%2Fx@h:1433/chokaq_a?driver=ODBC%20Driver%2018",
+        ),
+    ],
+)
+def test_each_part_has_a_database_of_its_own(url: str, own: str) -> None:
+    assert run.of_part(url, "a") == own
+    assert run.of_part(url, "") == url
 
 
 def test_who_names_tests_gets_those() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chokaq_django.worker import registry
 from chokaq_django.worker.process import WorkerProcess as Worker
 
 from .. import ledger as ledger_file
@@ -24,6 +25,12 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     path = tmp_path / "ledger"
     monkeypatch.setenv(ledger_file.VARIABLE, str(path))
     return Ledger(path)
+
+
+@pytest.fixture(autouse=True)
+def quick_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of this process write their rows, and so hear what operators want of them, every half a second."""
+    monkeypatch.setattr(registry, "BEAT", 0.5)
 
 
 @pytest.fixture

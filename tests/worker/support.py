@@ -50,6 +50,10 @@ def use_options(settings: Settings, **sections: Any) -> None:
     settings.CHOKAQ = merged
 
 
+DYING = {"WORKER_TIMEOUT": 3, "FETCHED_TIMEOUT": 5, "ZOMBIE_TIMEOUT": 5}
+"""``RECOVERY`` of tests that wait until somebody counts as dead."""
+
+
 def make_worker(settings: Settings, *queues: str, **named: Any) -> Worker:
     """A worker of this process, not started yet. It has four threads unless told otherwise."""
     plan = {"concurrency": 4, **{key: value for key, value in named.items() if key in PLAN}}
@@ -63,7 +67,7 @@ def job(job_id: str) -> JobView:
     return found
 
 
-def settled(job_id: str, deadline: float = 15.0) -> JobView:
+def settled(job_id: str, deadline: float = 30.0) -> JobView:
     """The job once it is in the Archive or the DLQ."""
 
     def look() -> JobView | None:
@@ -73,13 +77,13 @@ def settled(job_id: str, deadline: float = 15.0) -> JobView:
     return wait_until(look, deadline, what=f"job {job_id} is settled; it is {control.get(job_id)}")  # type: ignore[return-value]
 
 
-def all_settled(ids: Iterable[str], deadline: float = 15.0) -> list[JobView]:
+def all_settled(ids: Iterable[str], deadline: float = 30.0) -> list[JobView]:
     ids = list(ids)
     wait_until(lambda: not JobHot.objects.filter(pk__in=ids).exists(), deadline, what="all jobs are settled")
     return [job(job_id) for job_id in ids]
 
 
-def in_state(job_id: str, status: JobStatus, deadline: float = 15.0) -> JobView:
+def in_state(job_id: str, status: JobStatus, deadline: float = 30.0) -> JobView:
     """The job as it was when it was seen in this status; it may have gone on since."""
 
     def look() -> JobView | None:

@@ -46,13 +46,13 @@ def test_a_worker_process_opens_what_the_budget_says(
     worker_process: Callable[..., WorkerProcess], ledger: Ledger
 ) -> None:
     wait_until(lambda: opened() == 0, what="earlier tests' connections are gone")
-    # Found by the first look of the worker, it has ended long before the first heartbeat: that has a connection too.
     first = enqueue(jobs.NoteJob()).id
     worker_process("--concurrency", str(THREADS), options=LATE)
-    settled(first, 30)
+    settled(first)
     wait_until(lambda: LeaderLease.objects.filter(name=rescue.LEASE).exists(), what="the last service has begun")
     services = SERVICES[connection.vendor]
-    wait_until(lambda: opened() == services - 1, what="at rest: there was nothing to send heartbeats for")
+    # There was nothing to send heartbeats for, unless the machine took three seconds for the first job.
+    wait_until(lambda: opened() in {services - 1, services}, what="at rest")
     ids = [enqueue(jobs.AtomicJob(gate="g")).id for _ in range(THREADS + 2)]
     wait_until(lambda: ledger.count("enter") == THREADS, what="each thread has a job")
     beating = JobHot.objects.filter(status=JobStatus.PROCESSING, heartbeat_at__gt=F("started_at"))

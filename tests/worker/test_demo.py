@@ -70,9 +70,9 @@ def test_the_demo_runs_stops_and_goes_on(tmp_path: Path) -> None:
         assert "Log in as admin, password admin." in demo.output
         wait_until(lambda: Order.objects.filter(status=Order.Status.CONFIRMED).count() >= 3, 60, what="confirmations")
         wait_until(lambda: JobArchive.objects.filter(type="shop.resize_picture.v1").exists(), 60, what="pictures")
-        with urllib.request.urlopen(f"{address}/", timeout=10) as page:  # noqa: S310 - our own address
+        with urllib.request.urlopen(f"{address}/", timeout=60) as page:  # noqa: S310 - our own address
             assert "The last orders" in page.read().decode()
-        with urllib.request.urlopen(f"{address}/static/admin/css/base.css", timeout=10) as style:  # noqa: S310
+        with urllib.request.urlopen(f"{address}/static/admin/css/base.css", timeout=60) as style:  # noqa: S310
             assert style.status == 200
         family = demo.tree()
         assert len(family) >= 5  # web, two workers (each with a child), the load, the guard

@@ -35,7 +35,7 @@ GOOD = Vitals(2, 2, 2, False)
 
 def probe(address: str, path: str) -> tuple[int, dict[str, Any]]:
     try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=5) as answer:  # noqa: S310 - an address of ours
+        with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:  # noqa: S310 - an address of ours
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refused:
         return refused.code, json.load(refused)

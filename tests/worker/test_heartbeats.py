@@ -116,7 +116,10 @@ def test_of_two_executions_of_one_job_only_the_newer_lives() -> None:
 
 @pytest.mark.usefixtures("no_heartbeats")
 def test_failing_heartbeats_stop_the_jobs_where_the_option_says_so(start_worker: StartWorker, ledger: Ledger) -> None:
-    start_worker(EXECUTION={**OFTEN, "CANCEL_ON_HEARTBEAT_FAILURE": True}, WORKER={"CANCEL_GRACE": 60})
+    start_worker(
+        EXECUTION={**OFTEN, "CANCEL_ON_HEARTBEAT_FAILURE": True}, WORKER={"CANCEL_GRACE": 60},
+        RECOVERY={"WORKER_TIMEOUT": 60, "ZOMBIE_TIMEOUT": 60},
+    )  # fmt: skip
     view = settled(enqueue(jobs.GateJob(gate="never")).id)
     assert view.failure_reason is FailureReason.HEARTBEAT_FAILURE
     assert [entry.more["reason"] for entry in ledger.entries("told to stop")] == ["heartbeat"]

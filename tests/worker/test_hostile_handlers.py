@@ -289,7 +289,7 @@ def goes_on() -> None:
 @pytest.mark.parametrize("what", RAISED)
 def test_whatever_is_raised_the_failure_is_written(start_worker: StartWorker, kind: Any, what: str) -> None:
     start_worker(concurrency=1)
-    view = settled(enqueue(kind(what=what)).id, 5)
+    view = settled(enqueue(kind(what=what)).id)
     assert view.location == "dlq"
     assert len(error_of(view)) < 20_000
     goes_on()
@@ -299,14 +299,14 @@ def test_whatever_is_raised_the_failure_is_written(start_worker: StartWorker, ki
 @pytest.mark.parametrize("what", RETURNED)
 def test_whatever_is_returned_the_job_has_succeeded(start_worker: StartWorker, kind: Any, what: str) -> None:
     start_worker(concurrency=1)
-    assert settled(enqueue(kind(what=what)).id, 5).status == JobStatus.SUCCEEDED
+    assert settled(enqueue(kind(what=what)).id).status == JobStatus.SUCCEEDED
     goes_on()
 
 
 @pytest.mark.parametrize("name", BACKOFFS)
 def test_a_backoff_that_has_no_answer_is_replaced_by_the_settings(start_worker: StartWorker, name: str) -> None:
     start_worker(concurrency=1)
-    view = settled(enqueue(BACKOFF_JOBS[name](), max_attempts=2).id, 8)
+    view = settled(enqueue(BACKOFF_JOBS[name](), max_attempts=2).id)
     late = name == "huge"  # a delay, but beyond RETRY.MAX_AGE
     assert view.failure_reason is (FailureReason.RETRY_LIFETIME_EXPIRED if late else FailureReason.MAX_RETRIES_EXCEEDED)
     goes_on()
@@ -315,7 +315,7 @@ def test_a_backoff_that_has_no_answer_is_replaced_by_the_settings(start_worker: 
 @pytest.mark.parametrize("what", ["child exits", "callback exits", "stop", "cancel all"])
 def test_the_event_loop_survives_what_ends_one(start_worker: StartWorker, what: str) -> None:
     start_worker()
-    settled(enqueue(LoopJob(what=what)).id, 5)
+    settled(enqueue(LoopJob(what=what)).id)
     goes_on()
 
 
@@ -323,8 +323,8 @@ def test_jobs_whose_tasks_a_neighbour_cancels_before_they_begin_run(start_worker
     first = enqueue(LoopJob(what="cancel all"), priority=100).id
     others = [enqueue(jobs.AsyncSleepJob()).id for _ in range(10)]
     worker = start_worker()
-    assert settled(first, 5).status == JobStatus.FAILED
-    assert [(view.status, view.attempt) for view in all_settled(others, 5)] == [(JobStatus.SUCCEEDED, 1)] * 10
+    assert settled(first).status == JobStatus.FAILED
+    assert [(view.status, view.attempt) for view in all_settled(others)] == [(JobStatus.SUCCEEDED, 1)] * 10
     wait_until(lambda: worker._loop.free() == worker._loop.size)
 
 
@@ -333,8 +333,8 @@ def test_a_blocked_event_loop_is_replaced(start_worker: StartWorker, ledger: Led
     first = enqueue(BlockLoopJob(gate="end")).id
     wait_until(lambda: ledger.count("enter"))
     behind = enqueue(jobs.AsyncSleepJob()).id
-    assert settled(first, 5).failure_reason is FailureReason.TIMEOUT
-    assert settled(behind, 5).status == JobStatus.SUCCEEDED
+    assert settled(first).failure_reason is FailureReason.TIMEOUT
+    assert settled(behind).status == JobStatus.SUCCEEDED
     goes_on()
     ledger.open_gate("end")
 
@@ -342,18 +342,18 @@ def test_a_blocked_event_loop_is_replaced(start_worker: StartWorker, ledger: Led
 @pytest.mark.parametrize("what", ["close", "begin", "autocommit", "lock"])
 def test_what_a_handler_does_to_its_connection_is_gone_with_it(start_worker: StartWorker, what: str) -> None:
     start_worker(concurrency=1)
-    settled(enqueue(DatabaseJob(what=what)).id, 5)
+    settled(enqueue(DatabaseJob(what=what)).id)
     goes_on()
 
 
 def test_a_context_may_be_used_by_many_threads_and_changed(start_worker: StartWorker) -> None:
     start_worker(concurrency=1)
-    assert settled(enqueue(ContextJob()).id, 15).status == JobStatus.SUCCEEDED
+    assert settled(enqueue(ContextJob()).id).status == JobStatus.SUCCEEDED
     goes_on()
 
 
 def test_a_snooze_beyond_all_time_is_refused_with_a_message(start_worker: StartWorker) -> None:
     start_worker(concurrency=1)
-    view = settled(enqueue(SnoozeFarJob()).id, 5)
+    view = settled(enqueue(SnoozeFarJob()).id)
     assert "snooze()" in error_of(view)
     goes_on()

@@ -13,7 +13,7 @@ import pytest
 from chokaq_django import enqueue
 from chokaq_django.conf import parse_options
 from chokaq_django.storage import get_storage
-from chokaq_django.worker import fetch
+from chokaq_django.worker import fetch, registry
 from chokaq_django.worker.wakeup import PollingWaker
 
 from .. import jobs
@@ -24,6 +24,7 @@ from .support import committed, settled
 
 pytestmark = [committed, pytest.mark.slow]
 
+BEAT = registry.BEAT  # before the fixtures of this folder
 WATCHED = 20.0
 """Seconds: two scans of the rescue, four polls."""
 
@@ -70,6 +71,7 @@ def test_after_a_while_of_silence_a_worker_runs_about_one_statement_a_second(
     # Five seconds stand for the minute.
     monkeypatch.setattr(fetch, "QUIET_AFTER", 0.5)
     monkeypatch.setattr(PollingWaker, "SHARE", 12 * PollingWaker.SHARE)
+    monkeypatch.setattr(registry, "BEAT", BEAT)
     statements = Statements(monkeypatch)
     defaults, _ = parse_options({})
     assert defaults is not None

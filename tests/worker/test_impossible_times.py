@@ -14,7 +14,7 @@ from .. import factories as make
 from .. import jobs
 from ..helpers import wait_until
 from .conftest import StartWorker
-from .support import committed, settled
+from .support import DYING, committed, settled
 
 pytestmark = committed
 
@@ -48,7 +48,7 @@ def test_such_rows_stop_nobody(
         make.queue(name="default", max_workers=3)
     ids = {spoiled(value, column, STATES[state]): (column, value) for column in COLUMNS for value in TIMES}
     connection.close()
-    start_worker()
+    start_worker(RECOVERY=DYING)
     for _ in range(3):
         assert settled(enqueue(jobs.NoteJob()).id).status == JobStatus.SUCCEEDED
         assert settled(enqueue(jobs.AsyncSleepJob()).id).status == JobStatus.SUCCEEDED

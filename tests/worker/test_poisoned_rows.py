@@ -14,7 +14,7 @@ from .. import factories as make
 from .. import jobs
 from ..helpers import wait_until
 from .conftest import StartWorker
-from .support import committed, settled
+from .support import DYING, committed, settled
 
 pytestmark = committed
 MOST = 2**31 - 1
@@ -86,7 +86,7 @@ def others_run() -> None:
 def test_poisoned_rows_are_settled_and_stop_nobody(start_worker: StartWorker, part: int) -> None:
     rows = list(ROWS.items())[part::PARTS]
     ids = {poison(columns, key): f"{name} of {key}" for name, columns in rows for key in TYPES}
-    start_worker(EXECUTION={"UNKNOWN_TYPE_GRACE": 0.1}, RETRY={"BASE_DELAY": 0.01, "MAX_DELAY": 0.02})
+    start_worker(EXECUTION={"UNKNOWN_TYPE_GRACE": 0.1}, RETRY={"BASE_DELAY": 0.01, "MAX_DELAY": 0.02}, RECOVERY=DYING)
     others_run()
 
     def left() -> list[str]:
@@ -110,7 +110,7 @@ def test_rows_that_are_not_due_are_left_alone(start_worker: StartWorker) -> None
 
 def test_leases_that_nobody_holds_are_taken_back(start_worker: StartWorker) -> None:
     ids = {poison(columns, "test.note"): name for name, columns in LEASED.items()}
-    start_worker()
+    start_worker(RECOVERY=DYING)
     others_run()
     for job_id, name in ids.items():
         assert settled(job_id, 20), name

@@ -191,27 +191,27 @@ def test_strict_order_comes_before_priority(start_worker: StartWorker, ledger: L
 def test_a_queue_that_is_met_for_the_first_time_is_worked_on_at_once(start_worker: StartWorker) -> None:
     """No list of queues: a name that no table knew a moment ago does not wait for the next poll."""
     start_worker(WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
-    settled(enqueue(jobs.NoteJob(), queue="first").id, 10)
+    settled(enqueue(jobs.NoteJob(), queue="first").id)
     for number in range(3):
-        settled(enqueue(jobs.NoteJob(), queue=f"new.{number}").id, 10)
+        settled(enqueue(jobs.NoteJob(), queue=f"new.{number}").id)
 
 
 def test_resuming_wakes_a_worker_at_once(start_worker: StartWorker) -> None:
     start_worker(WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
     control.pause_queue("mail", by="grace")
-    settled(enqueue(jobs.NoteJob()).id, 10)
+    settled(enqueue(jobs.NoteJob()).id)
     waiting = enqueue(jobs.NoteJob(), queue="mail").id
-    settled(enqueue(jobs.NoteJob()).id, 10)
+    settled(enqueue(jobs.NoteJob()).id)
     assert job(waiting).status == JobStatus.PENDING
     control.resume_queue("mail", by="grace")
-    settled(waiting, 10)
+    settled(waiting)
 
 
 def test_resurrecting_wakes_a_worker_at_once(start_worker: StartWorker, ledger: Ledger) -> None:
     start_worker(WORKER={"POLL_INTERVAL": 60, "IDLE_POLL_INTERVAL": 60})
-    dead = settled(enqueue(jobs.FatalJob()).id, 10)
+    dead = settled(enqueue(jobs.FatalJob()).id)
     assert control.resurrect(dead.id, by="grace").applied == [dead.id]
-    wait_until(lambda: ledger.count() == 2, 10)
-    view = settled(dead.id, 10)
+    wait_until(lambda: ledger.count() == 2)
+    view = settled(dead.id)
     assert view.generation == 1
     assert view.attempt == 1

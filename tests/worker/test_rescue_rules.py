@@ -102,6 +102,14 @@ def test_what_stood_still_while_nobody_could_write_does_not_count(clock: Clock) 
     assert seen.still_for({"a": 1}, 4.0) == {"a": 4}
 
 
+def test_what_was_passed_over_counts_from_when_it_is_seen_next(clock: Clock) -> None:
+    seen = Sightings()
+    seen.still_for({"a": 1, "b": 1}, ALWAYS)
+    clock.pass_(50)
+    seen.restart(["a", "unknown"])
+    assert seen.still_for({"a": 1, "b": 1}, ALWAYS) == {"a": 0, "b": 50}
+
+
 # -- judgement ---------------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +294,25 @@ class TestJudgement:
             WorkerRecord.objects.filter(pk=worker.pk).update(last_seen=worker.last_seen + step)
         scanner.scan(TIMEOUT - 2)
         assert status(job_id) == JobStatus.PROCESSING
+
+    def test_a_live_workers_job_that_nobody_could_write_gets_its_whole_time(
+        self, scanner: Scanner, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Somebody's long transaction held the row, which its heartbeats pass over, and so does a rescue."""
+        scanner.hearts.append(lambda: scanner.beat("alive"))
+        held, silent = scanner.run("alive"), scanner.run("alive")
+        kind, holds = type(scanner.storage), {held}
+        rescue_all = kind.rescue
+        monkeypatch.setattr(
+            kind, "rescue",
+            lambda self, actions: rescue_all(self, [action for action in actions if action.row.id not in holds]),
+        )  # fmt: skip
+        scanner.scan(ZOMBIE + 2)
+        holds.clear()
+        scanner.scan(ZOMBIE - 3)
+        assert [status(held), status(silent)] == [JobStatus.PROCESSING, JobStatus.ZOMBIE]
+        scanner.scan(5)
+        assert status(held) == JobStatus.ZOMBIE
 
     def test_only_the_leader_scans(self, scanner: Scanner) -> None:
         scanner.beat("dead")

@@ -128,7 +128,7 @@ def fetcher(place: Place, storage: Mock, buffer: MagicMock, monkeypatch: pytest.
     plan = fetch.FetchPlan("worker-1", strict=False, burst=False)
     return fetch.Fetcher(
         get_options(), plan, lambda: storage, Mock(), queues, circuits, place.room, buffer,
-        Doubts("worker-1", list, list), Mock(), Mock(), Mock(), Mock(), Mock(), Mock(),
+        Doubts("worker-1", list, list, 0.0), Mock(), Mock(), Mock(), Mock(), Mock(), Mock(),
     )  # fmt: skip
 
 

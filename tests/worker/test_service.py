@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from chokaq_django.worker import service
-from chokaq_django.worker.service import Service
+from chokaq_django.worker.process import WorkerProcess
+from chokaq_django.worker.service import FIRST_PAUSE, Service
 
 from .support import Settings, make_worker
 
@@ -72,13 +73,14 @@ def test_signs_of_life_come_soon_after_an_outage_however_long_it_was(
 
 
 class Away:
-    """A storage whose server is away; how long its calls may rest between two tries."""
+    """A storage whose server is away; how long its calls may rest between two tries, and one try wait."""
 
     def __init__(self) -> None:
         self.longest_pause = 1.0
+        self.patience: float | None = None
 
-    def hurry(self, longest_pause: float) -> None:
-        self.longest_pause = longest_pause
+    def hurry(self, longest_pause: float, patience: float | None = None) -> None:
+        self.longest_pause, self.patience = longest_pause, patience
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **named: Any) -> Any:
@@ -87,21 +89,44 @@ class Away:
         return call
 
 
+def hurries(monkeypatch: pytest.MonkeyPatch, worker: WorkerProcess) -> dict[str, Away]:
+    """The storages of those who must be heard of, by the names of their loops."""
+    found: dict[str, Away] = {}
+    for loop in (worker._registrar, worker._heartbeat, worker._fetcher):
+        found[loop.name] = away = Away()
+        monkeypatch.setattr(loop, "_open", lambda away=away: away)
+        monkeypatch.setattr(loop, "wait", lambda seconds: None)
+        with suppress(ConnectionError):
+            loop.step()
+    return found
+
+
 def test_nor_do_signs_of_life_rest_for_long_within_a_call(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     worker = make_worker(
         settings,
         RECOVERY={"WORKER_TIMEOUT": 2, "ZOMBIE_TIMEOUT": 3},
         EXECUTION={"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4},
     )
-    pauses: dict[str, float] = {}
-    for loop in (worker._registrar, worker._heartbeat, worker._fetcher):
-        away = Away()
-        monkeypatch.setattr(loop, "_open", lambda away=away: away)
-        monkeypatch.setattr(loop, "wait", lambda seconds: None)
-        with suppress(ConnectionError):
-            loop.step()
-        pauses[loop.name] = away.longest_pause
+    pauses = {name: away.longest_pause for name, away in hurries(monkeypatch, worker).items()}
     assert pauses == {"registry": 0.125, "heartbeat": 0.1, "fetch": 0.1875}
+
+
+@pytest.mark.parametrize(("timeout", "patience"), [(2, 2.0), (30, 6.0), (90, 18.0)])
+def test_nor_wait_for_long_for_a_connection_of_which_nothing_comes(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, timeout: float, patience: float
+) -> None:
+    worker = make_worker(
+        settings, RECOVERY={"WORKER_TIMEOUT": timeout}, EXECUTION={"HEARTBEAT_MIN": 0.2, "HEARTBEAT_MAX": 0.4}
+    )
+    given = {name: away.patience for name, away in hurries(monkeypatch, worker).items()}
+    assert given == {"registry": patience, "heartbeat": patience, "fetch": None}
+
+
+def test_a_worker_whose_connection_was_forgotten_writes_its_row_in_time(settings: Settings) -> None:
+    """Its last beat, a try in vain, and a new connection, its session and the row, each at the last moment."""
+    timeout = 30.0
+    registrar = make_worker(settings, RECOVERY={"WORKER_TIMEOUT": timeout})._registrar
+    assert registrar.interval + FIRST_PAUSE + 4 * registrar.patience < timeout
 
 
 def test_a_loop_that_rests_after_a_failure_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

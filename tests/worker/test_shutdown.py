@@ -13,7 +13,7 @@ from .. import jobs
 from ..helpers import wait_until
 from ..ledger import Ledger
 from .conftest import StartWorker
-from .support import committed, in_state, job, settled
+from .support import DYING, committed, in_state, job, settled
 
 pytestmark = committed
 
@@ -73,7 +73,7 @@ def test_a_job_that_does_not_stop_is_left_to_its_crash_policy(start_worker: Star
     assert not worker.shutdown()
     assert job(deaf).status == JobStatus.PROCESSING
     ledger.open_gate("end")
-    start_worker()
+    start_worker(RECOVERY=DYING)
     assert settled(deaf).status == JobStatus.ZOMBIE
 
 

@@ -143,19 +143,20 @@ def test_a_signal_while_a_child_is_being_made_is_not_lost(worker_process: StartP
     assert not WorkerRecord.objects.exists()
 
 
-def test_an_operator_reaches_a_job_in_another_process_within_about_two_seconds(
+def test_an_operator_reaches_a_job_in_another_process_without_waiting_for_its_heartbeat(
     worker_process: StartProcess, ledger: Ledger
 ) -> None:
-    worker = worker_process()
+    # Heartbeats bring requests too, but only later than anybody waits here.
+    late = {
+        "EXECUTION": {"HEARTBEAT_MIN": 60, "HEARTBEAT_MAX": 60},
+        "RECOVERY": {"WORKER_TIMEOUT": 150, "ZOMBIE_TIMEOUT": 150},
+    }
+    worker = worker_process(options=late)
     ids = [enqueue(jobs.ObedientJob()).id, enqueue(jobs.AsyncSlowJob(deaf=False), queue="async").id]
     thread, task = ids
     wait_until(lambda: ledger.count("enter") == 2, 30)
-    enqueue(jobs.NoteJob(name="asked"))  # the ledger's clock, right before the request
-    wait_until(lambda: ledger.count() == 1)
     assert control.cancel(thread, by="grace").requested == [thread]
     wait_until(lambda: ledger.count("told to stop") == 1)
-    asked, told = ledger.entries("ran")[0].at, ledger.entries("told to stop")[0].at
-    assert told - asked < 3
     assert settled(thread).status == JobStatus.CANCELLED
     settled(task)
     assert worker.stop() == 0

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import DataError
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...models.fields import from_db, to_text
 from ..columns import HOT, QUEUE, names
@@ -73,14 +72,7 @@ SELECT name FROM q WHERE name IS NOT NULL
 class ClaimStatements(SQLiteSession):
     """Claims. The constrained one is the portable one, behind the same look."""
 
-    def __init__(self, connection: BaseDatabaseWrapper, *, private: bool) -> None:
-        super().__init__(connection, private=private)
-        self._unread: list[int] = []
-        """Rows leased by a claim that then failed to read them."""
-
     def claim(self, request: ClaimRequest) -> Claim:
-        if self._unread:
-            return Claim(self._read(request))
         if request.capped or request.blocked or request.probing:
             pairs, next_due = self._look(request.queues)
             if not pairs:
@@ -91,17 +83,15 @@ class ClaimStatements(SQLiteSession):
         pairs, next_due = self._look(request.queues)
         if not pairs:
             return Claim([], next_due)
-        self._unread = self._unit(lambda: self._lease_due(request, pairs))
-        jobs = self._read(request)
+        jobs = self._read(request, self._unit(lambda: self._lease_due(request, pairs)))
         if len(jobs) >= request.limit:
             return Claim(jobs)
         return Claim(jobs, self._single(lambda: self._next_due(self._pairs(request.queues))))
 
-    def _read(self, request: ClaimRequest) -> list[ClaimedJob]:
+    def _read(self, request: ClaimRequest, places: Sequence[int]) -> list[ClaimedJob]:
         """The rows just leased: read after the commit, when the file is free again for others. Nobody else can lease
-        them, and this worker leases nothing before it has them."""
-        jobs = self._single(lambda: self._leased(request.worker_id, self._unread))
-        self._unread = []
+        them; a worker that fails to read them asks for them as after every answer that got lost."""
+        jobs = self._single(lambda: self._leased(request.worker_id, places))
         in_order(jobs, request)
         return jobs
 

@@ -15,7 +15,8 @@ FROM OPENJSON(@notes) WITH (
 DECLARE @held TABLE (id nvarchar(26) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY);
 BEGIN TRANSACTION;
 INSERT INTO @held (id)
-SELECT h.id FROM @note AS l INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, ROWLOCK) ON h.id = l.id
+SELECT h.id
+FROM @note AS l INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, READPAST, ROWLOCK, READCOMMITTEDLOCK) ON h.id = l.id
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 2;
 UPDATE h SET progress = l.progress, progress_message = SUBSTRING(@texts, l.message_at, l.message_length), updated_at = @now
 FROM @held AS s

@@ -65,6 +65,7 @@ INSERT INTO chokaq_worker (
     clock_offset,
     clock_doubt,
     types,
+    desired_concurrency,
     stop_requested,
     started_at,
     last_seen
@@ -87,6 +88,7 @@ SELECT
     NULL,
     @p15,
     @p16,
+    NULL,
     NULL,
     @p17,
     @now,

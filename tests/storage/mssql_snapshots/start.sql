@@ -18,7 +18,8 @@ SELECT h.id,
     END,
     h.attempt
 FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
-INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, ROWLOCK) ON h.id = l.id COLLATE Latin1_General_100_BIN2
+INNER LOOP JOIN chokaq_job_hot AS h WITH (FORCESEEK, UPDLOCK, ROWLOCK)
+    ON h.id = l.id COLLATE Latin1_General_100_BIN2
 WHERE h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status = 1;
 UPDATE @held SET attempt = attempt + 1 WHERE status = 2;
 UPDATE h SET
