@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import math
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -128,14 +129,21 @@ class Engine(Storage):
         self.connection = connection
         self.private = private
         self.alias = connection.alias
-        self._retrier = Retrier(self._is_retried, self._recover)
+        self._retrier = Retrier(self._is_retried, self._recover, self._ran_out)
 
     @property
     def errors(self) -> int:
         return self._retrier.errors
 
-    def hurry(self, longest_pause: float) -> None:
+    def hurry(self, longest_pause: float, patience: float = math.inf) -> None:
         self._retrier.longest_pause = min(self._retrier.longest_pause, longest_pause)
+        self._retrier.patience.hurry(patience)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that a try may wait for its connection and for each statement, where the engine's own limits are
+        longer."""
+        return self._retrier.patience.seconds
 
     @functools.cached_property
     def _shard(self) -> str:
@@ -150,6 +158,10 @@ class Engine(Storage):
         """Whether a unit of ours that failed so is run again: after what is transient, unless this connection has
         waited already."""
         return self.is_transient(error)
+
+    def _ran_out(self, error: BaseException) -> bool:
+        """Whether it is this side that gave up waiting for the server. No engine that waits for none has to say so."""
+        return False
 
     def _recover(self, error: BaseException) -> None:
         """After a transient error, outside of any transaction: drop the connection if it is broken."""

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections
 
 if TYPE_CHECKING:
     import psycopg
+
+CONNECT_LIMIT = 10.0
+"""Seconds that a worker waits for a connection, where the project names no other number of them."""
+
+
+def connect_limit(options: Mapping[str, Any], patience: float = float("inf")) -> int | str:
+    """``connect_timeout`` of a worker's connection: the project's own, unless ``patience`` is shorter. Libpq's is none
+    and the driver's more than two minutes, for each of a host's addresses."""
+    given = options.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT") or 0
+    try:
+        limit = float(given)
+    except (TypeError, ValueError):
+        return given  # the driver says what is wrong with it
+    # Zero means no limit, and in libpq's whole seconds one means two.
+    return max(2, int(min(limit if limit > 0 else CONNECT_LIMIT, patience)))
 
 
 class PostgresListener:
@@ -24,7 +41,8 @@ class PostgresListener:
         # It only ever reads: without keepalives a lost server would look like one that has nothing to say.
         alive = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
         own = {"autocommit": True, "application_name": "chokaq listen"}
-        params = {**alive, **wrapper.get_connection_params(), **own}
+        given = wrapper.get_connection_params()
+        params = {**alive, **given, **own, "connect_timeout": connect_limit(given)}
         self._connection: psycopg.Connection[Any] = Connection.connect(**params)
         try:
             self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))

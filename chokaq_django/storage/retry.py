@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..observability.events import Event, log_event
+from .patience import Patience
 
 logger = logging.getLogger("chokaq.storage")
 
@@ -21,16 +22,19 @@ class Retrier:
     """Retries whole units with jittered, growing pauses (seconds); the last error is raised.
 
     ``transient(error)``: whether another try can help. ``recover(error)``: make the connection usable again before it.
+    ``ran_out(error)``: whether it is that ``patience`` ran out, which is none of a storage that does not hurry.
     At most one log record in ``log_interval`` seconds, with the number of errors since the last.
     """
 
     transient: Callable[[BaseException], bool]
     recover: Callable[[BaseException], None]
+    ran_out: Callable[[BaseException], bool] = lambda error: False
     attempts: int = 5
     first_pause: float = 0.02
     longest_pause: float = 1.0
     log_interval: float = 10.0
     sleep: Callable[[float], None] = time.sleep
+    patience: Patience = field(default_factory=Patience)
     errors: int = field(default=0, init=False)
     """Transient errors so far."""
     _logged_at: float = field(default=float("-inf"), init=False)
@@ -40,15 +44,22 @@ class Retrier:
         """``unit()``, repeated while its error is transient."""
         attempt = 1
         while True:
+            began = time.monotonic()
             try:
-                return unit()
+                done = unit()
             except Exception as error:
+                if self.patience.hurries and self.ran_out(error):
+                    self.patience.ran_out()
                 if not self.transient(error):
                     raise
                 self._log(error, attempt)
                 self.recover(error)
                 if attempt >= self.attempts:
                     raise
+            else:
+                if self.patience.hurries:
+                    self.patience.answered(time.monotonic() - began)
+                return done
             pause = min(self.longest_pause, self.first_pause * 4 ** (attempt - 1))
             self.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
             attempt += 1

@@ -12,7 +12,7 @@ from ..job.failures import CancelReason
 from ..observability.events import Event, log_event
 from ..storage import Storage
 from .execution import Execution, Phase
-from .service import Service
+from .service import Service, patience
 
 logger = logging.getLogger("chokaq.worker.heartbeat")
 
@@ -46,6 +46,9 @@ class Heartbeat(Service):
         self._beat_now = False
         # A missed heartbeat is made up for as soon as the database is back, whatever pauses the outage has led to.
         self.longest_pause = min(self.longest_pause, options.execution.heartbeat_max)
+        # One statement for very many leases may take longer than that on a slow server. It is then given up twice, and
+        # may take its time from the third try on, for as long as the server stays slow (see storage/patience.py).
+        self.patience = patience(options.recovery.worker_timeout)
 
     def beat_now(self) -> None:
         """Renew all leases at once."""
@@ -55,7 +58,7 @@ class Heartbeat(Service):
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
-            self._storage.hurry(self.longest_pause / 4)
+            self._storage.hurry(self.longest_pause / 4, self.patience)
             self._plan_beat()
         self.wait(self._pause())
         now = time.monotonic()

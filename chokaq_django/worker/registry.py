@@ -12,7 +12,7 @@ from pathlib import Path
 from ..reading.settings import take_overrides
 from ..storage import Storage
 from ..storage.contract import ClockReading, WorkerOrders, WorkerRow
-from .service import Service
+from .service import Service, patience
 
 logger = logging.getLogger("chokaq.worker.registry")
 
@@ -50,6 +50,7 @@ class Registrar(Service):
         self.interval = min(BEAT, worker_timeout / 4)
         # After an outage the others wait for a sign of life no longer than WORKER_TIMEOUT.
         self.longest_pause = self.interval
+        self.patience = patience(worker_timeout)
         self._open, self._describe, self._obey, self._wrote = open_storage, describe, obey, wrote
         self._storage: Storage | None = None
         self._settings: str | None = None
@@ -60,7 +61,7 @@ class Registrar(Service):
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
-            self._storage.hurry(self.longest_pause / 4)
+            self._storage.hurry(self.longest_pause / 4, self.patience)
         row = self._describe()
         if self._clock is not None:
             row.clock_offset, row.clock_doubt = self._clock.offset, self._clock.doubt

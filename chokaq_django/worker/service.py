@@ -14,6 +14,19 @@ from ..observability.events import Event, log_event
 logger = logging.getLogger("chokaq.worker")
 
 FIRST_PAUSE = 0.2
+LEAST_PATIENCE = 2.0
+"""Seconds that a sign of life waits for the database at least: a busy machine answers late."""
+
+
+def patience(worker_timeout: float) -> float:
+    """Seconds that one try of a sign of life may wait for its connection, and for the answer to each statement.
+
+    A firewall or a load balancer may forget a worker's connections and tell nobody, while new ones would work. The
+    worker notices by an answer that does not come; others say that it is dead when its row has stood still for
+    WORKER_TIMEOUT. By then a quarter of that has passed since the last beat (5 s at most), one try has been in vain,
+    and a second has connected, set up its session and written the row: a fifth of it for each of them leaves room.
+    """
+    return max(LEAST_PATIENCE, worker_timeout / 5)
 
 
 class Service:

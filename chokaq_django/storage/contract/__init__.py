@@ -19,6 +19,7 @@ Rules that hold for every operation (the reasons are in ``docs/explanation/stora
 from __future__ import annotations
 
 import datetime as dt
+import math
 from abc import abstractmethod
 
 from ..act_records import (
@@ -129,8 +130,13 @@ class Storage(Execution, Fleet, Upkeep, Verbs):
         """How many errors so far did not end a call, because it was tried again or gave a part of the answer."""
 
     @abstractmethod
-    def hurry(self, longest_pause: float) -> None:
-        """Rest no longer than this (seconds) between two tries of a call."""
+    def hurry(self, longest_pause: float, patience: float = math.inf) -> None:
+        """Rest no longer than ``longest_pause`` (seconds) between two tries of a call. A try that has waited for
+        ``patience`` seconds, for its connection or for the answer to a statement, is given up, and its connection with
+        it: either the call goes on with a new one, or its error comes out and the next call does.
+
+        Never more patience than without, and more than that for a server that is known to be slow
+        (``storage/patience.py``)."""
 
     @abstractmethod
     def now(self) -> dt.datetime:

@@ -16,6 +16,7 @@ import contextlib
 import datetime as dt
 import functools
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
@@ -36,6 +37,8 @@ FLOOR = 2017
 """The first release that mssql-django knows well, and one with OPENJSON."""
 STATEMENT_LIMIT = 30
 """Seconds that a worker waits for one statement."""
+CONNECT_LIMIT = 10
+"""Seconds that a sign of life waits for a connection, at most."""
 LOCK_LIMIT = 10
 """Seconds that a worker's statement waits for a lock."""
 _CONFIGURE = f"""
@@ -83,6 +86,9 @@ class MSSQLSession(SQLStorage):
         self._raw: Any = None
         self._wide: bool | None = None
         self._open = False
+        self._sent_at = 0.0
+        given = connection.settings_dict["OPTIONS"].get("connection_timeout")
+        self._connect_limit = min(given or CONNECT_LIMIT, CONNECT_LIMIT)
 
     # -- dialect ------------------------------------------------------------------------------------------------------
 
@@ -120,6 +126,11 @@ class MSSQLSession(SQLStorage):
     def is_deadlock(self, error: BaseException) -> bool:
         return is_deadlock(error)
 
+    def _ran_out(self, error: BaseException) -> bool:
+        # No driver says so of a connection that is dead as it does of a statement that takes its time.
+        waited = time.monotonic() - self._sent_at
+        return self.private and isinstance(error, DatabaseError) and waited >= 0.9 * self._limit(STATEMENT_LIMIT)
+
     def _recover(self, error: BaseException) -> None:
         if transient(error) is Transient.LOST:
             self._drop()
@@ -154,13 +165,19 @@ class MSSQLSession(SQLStorage):
 
     def _run(self, sql: str, params: Sequence[Any]) -> list[list[Row]]:
         results: list[list[Row]] = []
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, params or None)
-            while True:
-                if cursor.description is not None:
-                    results.append(cursor.fetchall())
-                if not cursor.nextset():
-                    return results
+        self._sent_at = time.monotonic()
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql, params or None)
+                while True:
+                    if cursor.description is not None:
+                        results.append(cursor.fetchall())
+                    if not cursor.nextset():
+                        return results
+        except DatabaseError as error:
+            if self._retrier.patience.hurries and self._ran_out(error):
+                self._drop()  # the connection may be dead: what is tried next, a rollback too, would wait for it again
+            raise
 
     def _query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return self._results(statement(sql, count=False), params)[0]
@@ -199,17 +216,21 @@ class MSSQLSession(SQLStorage):
         rest of which would then be done without its beginning."""
         raw = self.connection.connection
         if raw is not None and raw is self._raw:
+            if (limit := self._limit(STATEMENT_LIMIT)) != raw.timeout:
+                raw.timeout = limit
             return
         if self._open:
             raise OperationalError("08003", "[08003] The connection was lost in the middle of a transaction.")
         if raw is not None:
             self._drop()
+        self._hurry_connect()
+        self._sent_at = time.monotonic()
         self.connection.connect()
         raw = self.connection.connection
         with self.connection.wrap_database_errors:
             # Transactions are begun and ended by statements here, which costs no switch of the mode around each.
             raw.autocommit = True
-            raw.timeout = STATEMENT_LIMIT
+            raw.timeout = self._limit(STATEMENT_LIMIT)
         server: Any = self.connection
         if not server.to_azure_sql_db and server.sql_server_version < FLOOR:
             raise StorageError(
@@ -223,6 +244,18 @@ class MSSQLSession(SQLStorage):
                 cursor.execute(_WIDTH)
                 self._wide = cursor.fetchall()[0][0] == _WIDE
         self._raw = raw
+
+    def _limit(self, seconds: int) -> int:
+        """So many seconds, or the patience, in the whole ones that drivers want."""
+        return seconds if seconds <= self._patience else max(1, int(self._patience))
+
+    def _hurry_connect(self) -> None:
+        """Limit the next connection's login, where this storage hurries; the driver's own tries again are ours then."""
+        if not self._retrier.patience.hurries:
+            return
+        settings = self.connection.settings_dict
+        limits = {"connection_timeout": self._limit(self._connect_limit), "connection_retries": 0}
+        self.connection.settings_dict = {**settings, "OPTIONS": {**settings["OPTIONS"], **limits}}
 
     # -- transactions -------------------------------------------------------------------------------------------------
 

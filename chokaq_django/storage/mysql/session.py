@@ -82,18 +82,19 @@ class MySQLSession(SQLStorage):
         super().__init__(connection, private=private)
         self._raw: Any = None
         self._sent_at = 0.0
-        self._patience = float(CLIENT_LIMIT)
+        self._waits = float(CLIENT_LIMIT)
+        self._hurried: float | None = None
         if private:
             options = connection.settings_dict["OPTIONS"]
-            limits = {
+            self._most = {
                 name: min(options.get(name) or limit, limit)
                 for name, limit in (
                     ("connect_timeout", CONNECT_LIMIT), ("read_timeout", CLIENT_LIMIT), ("write_timeout", CLIENT_LIMIT)
                 )
             }  # fmt: skip
             own = {"charset": "utf8mb4", "use_unicode": True, "isolation_level": _READ_COMMITTED}
-            connection.settings_dict = {**connection.settings_dict, "OPTIONS": {**options, **limits, **own}}
-            self._patience = float(limits["read_timeout"])
+            connection.settings_dict = {**connection.settings_dict, "OPTIONS": {**options, **self._most, **own}}
+            self._limit()
 
     # -- dialect ------------------------------------------------------------------------------------------------------
 
@@ -138,9 +139,13 @@ class MySQLSession(SQLStorage):
     # -- errors -------------------------------------------------------------------------------------------------------
 
     def is_transient(self, error: BaseException) -> bool:
-        if self.private and time.monotonic() - self._sent_at >= 0.9 * self._patience:
+        if self.private and time.monotonic() - self._sent_at >= 0.9 * self._waits:
             return False  # the server stands still: who called decides when to try again
         return is_transient(error)
+
+    def _ran_out(self, error: BaseException) -> bool:
+        # No driver says so by its error.
+        return isinstance(error, DatabaseError) and time.monotonic() - self._sent_at >= 0.9 * self._waits
 
     def is_deadlock(self, error: BaseException) -> bool:
         return is_deadlock(error)
@@ -209,14 +214,27 @@ class MySQLSession(SQLStorage):
     def _connected(self) -> Any:
         """The driver's connection of a private storage, opened when it is not."""
         raw = self.connection.connection
-        if raw is None or raw is not self._raw:
+        # The patience changes between two units only, so no transaction is left in its middle.
+        if raw is None or raw is not self._raw or self._hurried != self._patience:
             self.connection.close()
+            self._limit()
             self._sent_at = time.monotonic()
             self.connection.connect()
             self.connection.set_autocommit(True)
             raw = self._configure(self.connection.connection)
             self._raw = raw
         return raw
+
+    def _limit(self) -> None:
+        """What the next connection waits for its server, all its life: the drivers take it when they connect only."""
+        self._hurried = self._patience
+        # In whole seconds, as mysqlclient wants them.
+        limits = {
+            name: limit if limit <= self._hurried else max(1, int(self._hurried)) for name, limit in self._most.items()
+        }
+        settings = self.connection.settings_dict
+        self.connection.settings_dict = {**settings, "OPTIONS": {**settings["OPTIONS"], **limits}}
+        self._waits = float(limits["read_timeout"])
 
     def _configure(self, raw: Any) -> Any:
         """Make a new connection one for a worker."""

@@ -20,13 +20,15 @@ import msgspec
 from django.db import DataError as DjangoDataError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import Connection, Cursor, DataError
-from psycopg.errors import error_from_result
+from psycopg.errors import ConnectionTimeout, error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from ..base import SQLStorage
 from ..columns import HOT, QUEUE, names
 from ..engine import Row
+from ..listening import connect_limit
+from ..patience import Patience
 from ..summed import Summed, Values
 from .errors import StatementTimeoutError, is_broken, is_deadlock, is_transient
 from .times import readable_rows
@@ -69,10 +71,13 @@ class PostgresSession(SQLStorage):
         super().__init__(connection, private=private)
         self._raw: Connection[Any] | None = None
         self._cursor: Cursor[Row] | None = None
-        if private and "pool" in connection.settings_dict["OPTIONS"]:
+        if private:
             # A worker's connection lives as long as the worker and has settings of its own: it is none of the pool's.
-            options = {key: value for key, value in connection.settings_dict["OPTIONS"].items() if key != "pool"}
-            connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
+            options = connection.settings_dict["OPTIONS"]
+            self._options = {key: value for key, value in options.items() if key != "pool"}
+            self._limit_connect()
+            connect: Any = connection.get_new_connection
+            cast(Any, connection).get_new_connection = self._limited(connect)
 
     # -- dialect ------------------------------------------------------------------------------------------------------
 
@@ -105,6 +110,9 @@ class PostgresSession(SQLStorage):
 
     def is_deadlock(self, error: BaseException) -> bool:
         return is_deadlock(error)
+
+    def _ran_out(self, error: BaseException) -> bool:
+        return isinstance(error, StatementTimeoutError) or isinstance(error.__cause__, ConnectionTimeout)
 
     def _recover(self, error: BaseException) -> None:
         if is_broken(error):
@@ -190,14 +198,29 @@ class PostgresSession(SQLStorage):
         if raw is not None and not raw.closed and self.connection.connection is raw:
             return raw
         self.connection.close()
+        self._limit_connect()
         self.connection.connect()
         self._raw = self._configure(cast(Connection[Any], self.connection.connection))
         return self._raw
 
+    def _limit_connect(self) -> None:
+        options = {**self._options, "connect_timeout": connect_limit(self._options, self._patience)}
+        self.connection.settings_dict = {**self.connection.settings_dict, "OPTIONS": options}
+
+    def _limited(self, connect: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Django's way to a new connection, one that never waits without a limit: not for what Django itself sends
+        first either."""
+
+        def limited(params: Any) -> Any:
+            raw = connect(params)
+            raw.wait = _limited_wait(raw, self._retrier.patience)
+            return raw
+
+        return limited
+
     def _configure(self, raw: Connection[Any]) -> Connection[Any]:
         """Make a new connection one for a worker."""
         self.connection.set_autocommit(True)
-        raw.wait = _limited_wait(raw)  # type: ignore[method-assign]
         settings = self.connection.settings_dict
         if settings.get("DISABLE_SERVER_SIDE_CURSORS"):
             # A transaction pooler: the session is not ours, neither its settings nor its prepared statements.
@@ -276,18 +299,19 @@ def _rows(cursor: Any) -> list[Row]:
         return readable_rows(getattr(cursor, "cursor", cursor))  # the driver's own, of Django's wrapper
 
 
-def _limited_wait(raw: Connection[Any]) -> Callable[..., Any]:
-    """``raw.wait`` with CLIENT_LIMIT: a server that stands still stops a worker for so long and not for ever."""
+def _limited_wait(raw: Connection[Any], patience: Patience) -> Callable[..., Any]:
+    """``raw.wait`` with CLIENT_LIMIT, or less of it: a server that stands still stops a worker for so long and not for
+    ever."""
     wait = raw.wait
 
     def limited(gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-        return wait(_with_limit(gen, raw), *args, **kwargs)
+        return wait(_with_limit(gen, raw, min(CLIENT_LIMIT, patience.seconds)), *args, **kwargs)
 
     return limited
 
 
-def _with_limit(gen: Generator[Any, Any, Any], raw: Connection[Any]) -> Generator[Any, Any, Any]:
-    end = time.monotonic() + CLIENT_LIMIT
+def _with_limit(gen: Generator[Any, Any, Any], raw: Connection[Any], limit: float) -> Generator[Any, Any, Any]:
+    end = time.monotonic() + limit
     try:
         wanted = next(gen)
         while True:
@@ -295,7 +319,7 @@ def _with_limit(gen: Generator[Any, Any, Any], raw: Connection[Any]) -> Generato
             if not ready and time.monotonic() > end:
                 gen.close()
                 raw.close()
-                raise StatementTimeoutError(f"PostgreSQL did not answer within {CLIENT_LIMIT:.0f} s")
+                raise StatementTimeoutError(f"PostgreSQL did not answer within {limit:.0f} s")
             wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value
