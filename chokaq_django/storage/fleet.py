@@ -16,7 +16,7 @@ from .contract import ClockReading, QueueRow, WorkerOrders, WorkerRow
 from .engine import Engine, Row, chunks
 
 _WORKER_COLUMNS = tuple(field.name for field in fields(WorkerRow))
-_BEATING = tuple(column for column in _WORKER_COLUMNS if column not in ("id", "types"))
+_BEATING = tuple(column for column in _WORKER_COLUMNS if column not in ("id", "types", "desired_concurrency"))
 BULK_AWAKE = f"state IN ('{BulkState.PREPARING.value}', '{BulkState.RUNNING.value}')"
 """That a bulk operation is to be worked on."""
 FOR_ALL = (
@@ -67,7 +67,7 @@ class FleetStatements(Engine):
         columns = (*_WORKER_COLUMNS, "stop_requested", "started_at", "last_seen")
         marks = ", ".join(["%s"] * (len(values) + 1))
         self._insert_unless_there(WORKER, columns, f"{marks}, {self.NOW}, {self.NOW}", [*values, False])
-        return WorkerOrders(None, False, clock=clock)
+        return WorkerOrders(row.desired_concurrency, False, clock=clock)
 
     def _wanted_of_all(self, found: Sequence[Any]) -> Sequence[Any]:
         """The values of FOR_ALL and the server's clock, where :meth:`_orders` has not ``found`` them."""

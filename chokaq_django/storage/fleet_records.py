@@ -48,9 +48,10 @@ class RescueAction:
 
 @dataclass(slots=True)
 class WorkerRow:
-    """What a worker says about itself at each registry beat; ``types`` (JSON list of keys and patterns) at the first
-    only. ``clock_offset``, ``clock_doubt``: as a :class:`ClockReading`; what is not given at the first beat is read
-    then."""
+    """What a worker says about itself at each registry beat; ``types`` (JSON list of keys and patterns) only where it
+    has no row, at the first and after somebody has swept it. So is ``desired_concurrency``, what operators wanted of it
+    last: where there is a row they say it there. ``clock_offset``, ``clock_doubt``: as a :class:`ClockReading`; what is
+    not given without a row is read then."""
 
     id: str
     host: str
@@ -70,6 +71,7 @@ class WorkerRow:
     clock_offset: float | None = None
     clock_doubt: float | None = None
     types: str | None = None
+    desired_concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class CallThread(Executor):
         self._waiting: deque[_Call] = deque()
         self._running: _Call | None = None
         self._begun = False
+        self._refused = False
+        """The last try to leave the thread to a call failed."""
         self._over = False
 
     # -- calls ---------------------------------------------------------------------------------------------------------
@@ -82,9 +84,9 @@ class CallThread(Executor):
         with self._lock:
             if self._over:
                 raise RuntimeError("The worker has stopped")
-            self._waiting.append(call)
             if not self._begun:
-                self._begin()
+                self._begin()  # before the call is in the line: one that was refused must not run later
+            self._waiting.append(call)
             self._lock.notify()
         return call.future
 
@@ -95,8 +97,9 @@ class CallThread(Executor):
             self._lock.notify()
 
     def _begin(self) -> None:
-        self._begun = True
+        """Another thread; an error (too many threads) changes nothing."""
         threading.Thread(target=self._loop, name="chokaq-async-calls", daemon=True).start()
+        self._begun = True
 
     def _next(self) -> _Call | None:
         with self._lock:
@@ -152,6 +155,17 @@ class CallThread(Executor):
         with self._lock:
             if self._running is not call:
                 return False
+            try:
+                self._begin()  # it waits for the lock
+            except Exception as error:  # noqa: BLE001 - the watchdog, which asks here, must go on; it asks again
+                if not self._refused:
+                    log_event(
+                        logger, logging.WARNING, Event.THREAD_REFUSED,
+                        "A call holds the thread of all async handlers' calls, and no other can be made yet: %s", error,
+                    )  # fmt: skip
+                self._refused = True
+                return False
+            self._refused = False
             self._running = None
             self.lost += 1
             since: dict[Execution, float] = {}
@@ -160,7 +174,6 @@ class CallThread(Executor):
                     since.setdefault(each.caller, max(call.began, each.asked))
             for execution, at in since.items():
                 execution.extend(now - at)
-            self._begin()
         whose = "somebody" if call.caller is None else f"job {call.caller.job.id} ({call.caller.job.type})"
         log_event(
             logger, logging.WARNING, Event.CALL_ABANDONED,

@@ -151,7 +151,8 @@ class Fetcher(Service):
             self._circuits.let_go(known, LONGEST_UNKNOWN)
             self._begun = True
         if unheard := self._doubts.unheard(self._storage):
-            self._hear(unheard)
+            with self._doubts.noticing(self._storage):
+                self._hear(unheard)
         pause = min(self._round(self._storage), self._doubts.due_in())
         if pause > 0 and not self.stopping:
             if self._called:
@@ -242,9 +243,11 @@ class Fetcher(Service):
         if not start:
             # A cap counts leases: a capped queue is claimed into free slots only, never into the buffer.
             names = [name for name in names if name not in capped]
+        blocked = self._circuits.blocked()
+        # No permit for a type that no code here knows: whoever can use it would have to wait for it.
+        probing = {key: self._probes(key) for key in self._circuits.probing() if key not in blocked}
         return ClaimRequest(
-            self._plan.worker_id, names, limit, start, self._plan.strict, capped, self._circuits.blocked(),
-            {key: self._probes(key) for key in self._circuits.probing()},
+            self._plan.worker_id, names, limit, start, self._plan.strict, capped, blocked, probing,
             self._buffer.most_crashes(),
         )  # fmt: skip
 
@@ -261,10 +264,13 @@ class Fetcher(Service):
             "%d jobs had been claimed although the answer was lost: %s",
             len(jobs), ", ".join(job.id for job in jobs[:20]),
         )  # fmt: skip
-        probes = self._buffer.take([job for job in jobs if job.status == 2], [])
-        self._take(jobs, probes)
+        held = self._buffer.take([job for job in jobs if job.status == 2], [])
+        # Their claim may have taken permits too, and nobody else gives those back: a report of one that it did not take
+        # is passed over.
+        self._take(jobs, frozenset(self._circuits.probing()) | {job.type for job in jobs if job.id in held})
 
     def _take(self, jobs: Sequence[ClaimedJob], probing: frozenset[str]) -> None:
+        """Keep, start or give back what was claimed; of ``probing`` types each may hold the permit of a probe."""
         started: list[tuple[ClaimedJob, JobType]] = []
         passed: list[Lease] = []
         room = self._room
@@ -283,13 +289,15 @@ class Fetcher(Service):
                 self._unknown(job)
             elif job.status == 1 and job.queue in unsure and free[job_type.is_async] <= 0:
                 passed.append(job.lease)  # only a look at what kinds of jobs there are
-                if job.type in probing:
-                    self._passed_up(job)
             elif job.status == 1:
                 free[job_type.is_async] -= 1
                 self._buffer.add(job, permitted=job.type in probing)
+                continue
             else:
                 started.append((job, job_type))
+                continue
+            if job.type in probing:
+                self._passed_up(job)
         if started:
             self._dispatch(started, frozenset(job.id for job, _ in started if job.type in probing))
         self._buffer.sort()
@@ -318,7 +326,10 @@ class Fetcher(Service):
         if not chosen:
             return
         with self._doubts.noticing(storage):
-            reply = storage.start(self._plan.worker_id, [job.lease for job, _ in chosen])
+            self._start(storage, chosen)
+
+    def _start(self, storage: Storage, chosen: Sequence[tuple[ClaimedJob, JobType]]) -> None:
+        reply = storage.start(self._plan.worker_id, [job.lease for job, _ in chosen])
         started = [(job, job_type) for job, job_type in chosen if job.id in reply.started]
         gone = [job for job, _ in chosen if job.id not in reply.started]
         probes = self._buffer.take([job for job, _ in started], gone)

@@ -80,12 +80,15 @@ class OutcomeTable:
             return self._failed(execution, error)
         except BaseException as trouble:  # noqa: BLE001 - code of the job's own runs here: without an outcome it would hang
             execution.verdict = Verdict.FATAL
-            info, why = describe(error), describe(trouble)
-            message = f"{info.message} (judging this error failed: {why.type}: {why.message})"
-            details = f"{info.details}\n\nJudging this error failed:\n{why.details}"
-            return self._dead(
-                execution, FailureReason.FATAL_ERROR, ErrorInfo(info.type, message, details, info.frame)
-            )  # fmt: skip
+            return self._unjudged(execution, FailureReason.FATAL_ERROR, describe(error), trouble)
+
+    def _unjudged(
+        self, execution: Execution, reason: FailureReason, info: ErrorInfo, trouble: BaseException
+    ) -> Outcome:
+        why = describe(trouble)
+        message = f"{info.message} (judging this error failed: {why.type}: {why.message})"
+        details = f"{info.details}\n\nJudging this error failed:\n{why.details}"
+        return self._dead(execution, reason, ErrorInfo(info.type, message, details, info.frame))
 
     def _failed(self, execution: Execution, error: BaseException) -> Outcome:
         undone = isinstance(error, UndoneError) and error.__cause__ is not None
@@ -96,7 +99,7 @@ class OutcomeTable:
         if reason is CancelReason.SHUTDOWN:
             return self.interrupted(execution)
         if reason is not None:
-            return self.stopped(execution, reason, error)
+            return self._stopped(execution, reason, error)
         if undone and self._times_undone(execution) < UNDONE_IN_A_ROW:
             return self._undone(execution, describe(error))
         return self._raised(execution, error)
@@ -130,7 +133,17 @@ class OutcomeTable:
         return outcome
 
     def stopped(self, execution: Execution, reason: CancelReason, error: BaseException | None) -> Outcome:
-        """Stopped by timeout, operator or failing heartbeats: it obeyed (``error``) or was written off (None)."""
+        """Stopped by timeout, operator or failing heartbeats: it obeyed (``error``) or was written off (None). Never
+        raises, as :meth:`failed`."""
+        try:
+            return self._stopped(execution, reason, error)
+        except BaseException as trouble:  # noqa: BLE001 - and the watchdog, which asks here, must go on
+            message = self._stop_message(execution, reason)
+            return self._unjudged(
+                execution, CANCELLED_BY[reason], ErrorInfo(reason.value.capitalize(), message, message, ""), trouble
+            )
+
+    def _stopped(self, execution: Execution, reason: CancelReason, error: BaseException | None) -> Outcome:
         failure = CANCELLED_BY[reason]
         execution.verdict = Verdict.FAILURE if reason is CancelReason.TIMEOUT else Verdict.NEUTRAL
         message = self._stop_message(execution, reason)
@@ -227,7 +240,7 @@ class OutcomeTable:
         if own is not None:
             try:
                 return min(to_seconds(own.delay(attempt), zero=True), LONGEST_DELAY)
-            except Exception as error:  # noqa: BLE001 - it may be code of the project's
+            except BaseException as error:  # noqa: BLE001 - it may be code of the project's
                 log_event(
                     logger, logging.WARNING, Event.BACKOFF_FAILED,
                     "The backoff of %s has no usable delay after attempt %d; the settings' is taken: %s",

@@ -41,7 +41,7 @@ from .room import Room
 from .runner import Runner
 from .service import Service
 from .settle import Settler
-from .slots import LoopSlots, ThreadSlots
+from .slots import LoopSlots, Slots, ThreadSlots
 from .views import CircuitView, QueueView
 from .wakeup import make_waker
 from .watchdog import RELAXED, Watchdog
@@ -50,6 +50,8 @@ logger = logging.getLogger("chokaq.worker")
 
 MOST_LOST_LOOPS = 3
 """Event loops blocked by their handlers, and threads by calls of theirs, after which the process should be replaced."""
+REFUSED_PAUSE = 1.0
+"""Seconds until a job is claimed again for which there was no thread or event loop, by whichever worker."""
 LEASES_KEPT = 1_000
 """Of executions that were let go of without being settled."""
 WAITS_AGAIN = (OutcomeKind.RETRY, OutcomeKind.SNOOZED, OutcomeKind.INTERRUPTED)
@@ -79,6 +81,8 @@ class WorkerProcess:
         self._breaker = Breaker(self._circuits)
         self._pace = Pace()
         self._draining = False
+        self._wanted: int | None = None
+        """The concurrency that operators asked for last; 0: to claim nothing."""
         self._build(plan.concurrency or options.worker.concurrency)
 
     def _open(self) -> Storage:
@@ -97,7 +101,8 @@ class WorkerProcess:
         buffer = Buffer(
             self._queues.place if self.plan.strict else lambda _: 0, isolation, self._settler.release, self._passed_up
         )
-        doubts = Doubts(self.id, self._known_leases, lambda: [*buffer.leases(), *self._settler.giving_back()])
+        waiting = lambda: [*buffer.leases(), *self._settler.giving_back()]  # noqa: E731 - a name for one argument
+        doubts = Doubts(self.id, self._known_leases, waiting, options.recovery.zombie_timeout / 2)
         self._fetcher = Fetcher(
             options, FetchPlan(self.id, self.plan.strict, self.plan.burst), self._open, waker, self._queues,
             self._circuits, room, buffer, doubts, self._dispatch, self._unknown, self._expired, self._settler.release,
@@ -105,8 +110,9 @@ class WorkerProcess:
         )  # fmt: skip
         self._heartbeat = Heartbeat(options, self.id, self._open, self._live_executions, self._lost, self._wrote)
         self._watchdog = Watchdog(
-            self._live_executions, self._written_off, worker.cancel_grace, self._loop.calls, self._recycle_if_worn
-        )
+            self._live_executions, self._written_off, worker.cancel_grace, self._loop.calls, self._recycle_if_worn,
+            self._mend,
+        )  # fmt: skip
         self._rescuer = Rescuer(options, self.id, self._open, self._queues, self._steadiness, waker.set, self._crashed)
         self._registrar = Registrar(
             options.recovery.worker_timeout, self._open, self._describe, self._obey, self._wrote
@@ -195,17 +201,30 @@ class WorkerProcess:
         return {Lease(*key) for key in list(self._live)} | set(self._let_go.copy())
 
     def _dispatch(self, started: Sequence[tuple[ClaimedJob, JobType]], probes: frozenset[str]) -> None:
-        threads: list[Execution] = []
-        tasks: list[Execution] = []
-        for job, job_type in started:
-            execution = Execution(job, job_type, self, self._timeout(job, job_type), is_probe=job.id in probes)
-            self._live[execution.key] = execution
-            (tasks if job_type.is_async else threads).append(execution)
-        if threads:
-            self._threads.submit(threads)
-        if tasks:
-            self._loop.submit(tasks)
+        executions = [
+            Execution(job, job_type, self, self._timeout(job, job_type), is_probe=job.id in probes)
+            for job, job_type in started
+        ]
+        # Last: what is here is kept alive, and so must get somewhere.
+        self._live.update((execution.key, execution) for execution in executions)
+        for slots, kind in ((self._threads, False), (self._loop, True)):
+            if alike := [execution for execution in executions if execution.type.is_async is kind]:
+                self._submit(slots, alike)
         channel_wake.tell_deck(self.options.database)
+
+    def _submit(self, slots: Slots, executions: Sequence[Execution]) -> None:
+        """Have them run; or give them back, as if they had not started: this process may get no thread or no event
+        loop for long (too many open files), and another worker has them."""
+        try:
+            slots.submit(executions)
+        except Exception as error:  # noqa: BLE001 - whatever it is, jobs of the other kind go on
+            log_event(
+                logger, logging.WARNING, Event.THREAD_REFUSED,
+                "%d jobs cannot run in this process now and go back to their queues: %s", len(executions), error,
+            )  # fmt: skip
+            for execution in executions:
+                if execution.leave():
+                    self._settler.put(execution, self._table.interrupted(execution, REFUSED_PAUSE))
 
     def _timeout(self, job: ClaimedJob, job_type: JobType) -> float:
         if job_type.timeout is not None:
@@ -246,6 +265,10 @@ class WorkerProcess:
         slots = self._loop if execution.type.is_async else self._threads
         slots.written_off(execution)
         self._recycle_if_worn()
+
+    def _mend(self) -> None:
+        self._threads.mend()
+        self._loop.mend()
 
     def _recycle_if_worn(self) -> None:
         lost = self._loop.lost + self._loop.calls.lost
@@ -351,7 +374,7 @@ class WorkerProcess:
             self._threads.size, self._loop.size, "draining" if self._draining or self._fetcher.on_hold else "running",
             self._threads.busy() + self._loop.busy(), self._fetcher.buffered(), self.accounts.succeeded,
             self.accounts.failed, self.accounts.retried, self.accounts.conflicts, rss_mb(),
-            types=json.dumps(registry.runnable()),
+            types=json.dumps(registry.runnable()), desired_concurrency=self._wanted,
         )  # fmt: skip
 
     def _obey(self, orders: WorkerOrders) -> None:
@@ -361,6 +384,10 @@ class WorkerProcess:
         if orders.operations:
             self._operations.wake()
         wanted = orders.desired_concurrency
+        if wanted is None:
+            # Nobody ever takes an order back, but a row that was swept comes back without it.
+            wanted = self._wanted
+        self._wanted = wanted
         self._fetcher.hold(wanted == 0)
         if wanted is not None and wanted > 0 and wanted != self._threads.size:
             log_event(

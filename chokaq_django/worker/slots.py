@@ -35,7 +35,7 @@ class Slots(Protocol):
     size: int
 
     def submit(self, executions: Sequence[Execution]) -> None:
-        """Run these as soon as a slot is free, in order."""
+        """Run these as soon as a slot is free, in order; an error says that none of them will."""
 
     def free(self) -> int:
         """How many more could run at once; negative when more were handed in than fit."""
@@ -48,6 +48,9 @@ class Slots(Protocol):
 
     def written_off(self, execution: Execution) -> None:
         """The execution was abandoned: its slot is replaced."""
+
+    def mend(self) -> None:
+        """Ask again for what the system refused when it was needed: what waits here may wait for nothing else."""
 
     def close(self) -> None:
         """End the idle threads; the others end with what they run."""
@@ -65,16 +68,42 @@ class ThreadSlots:
         self._ready: SimpleQueue[Execution | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._outstanding = 0
+        self._made = 0
         self._threads = 0
-        for _ in range(size):
-            self._add_thread()
+        """Those that take executions, now or when theirs have ended."""
+        self._refused = False
+        """The last try to make one failed."""
+        self._over = False
+        with self._lock:
+            self._fit()
 
-    def _add_thread(self) -> None:
-        self._threads += 1
-        threading.Thread(target=self._loop, name=f"chokaq-slot-{self._threads}", daemon=True).start()
+    def _fit(self) -> None:
+        """Have as many threads as slots, or as many as the system gives; the caller holds the lock."""
+        if self._over:
+            return
+        while self._threads > self.size:
+            self._ready.put(None)
+            self._threads -= 1
+        while self._threads < self.size:
+            try:
+                threading.Thread(target=self._loop, name=f"chokaq-slot-{self._made + 1}", daemon=True).start()
+            except Exception as error:  # noqa: BLE001 - RuntimeError, MemoryError: what is there must go on
+                if not self._refused:
+                    log_event(
+                        logger, logging.WARNING, Event.THREAD_REFUSED,
+                        "No thread could be made for a slot, %d of %d are there: %s", self._threads, self.size, error,
+                    )  # fmt: skip
+                self._refused = True
+                return
+            self._made += 1
+            self._threads += 1
+            self._refused = False
 
     def submit(self, executions: Sequence[Execution]) -> None:
         with self._lock:
+            self._fit()
+            if not self._threads:
+                raise RuntimeError("no slot has a thread")
             self._outstanding += len(executions)
         for execution in executions:
             self._ready.put(execution)
@@ -90,25 +119,31 @@ class ThreadSlots:
 
     def resize(self, size: int) -> None:
         with self._lock:
-            change, self.size = size - self.size, size
-        for _ in range(change):
-            self._add_thread()
-        for _ in range(-change):
-            self._ready.put(None)
+            self.size = size
+            self._fit()
 
     def written_off(self, execution: Execution) -> None:
         self.lost += 1
-        self._done()
-        self._add_thread()
+        self._done(threads_lost=1)
 
-    def _done(self) -> None:
+    def mend(self) -> None:
+        if self._threads < self.size:
+            with self._lock:
+                self._fit()
+
+    def _done(self, threads_lost: int = 0) -> None:
         with self._lock:
             self._outstanding -= 1
+            self._threads -= threads_lost
+            self._fit()
         self._freed()
 
     def close(self) -> None:
-        for _ in range(self.size):
-            self._ready.put(None)
+        with self._lock:
+            self._over = True
+            for _ in range(self._threads):
+                self._ready.put(None)
+            self._threads = 0
 
     def _next(self) -> Execution | None:
         try:
@@ -128,8 +163,7 @@ class ThreadSlots:
                     return  # another thread took this one's place; its connections go with it
                 if execution.interrupted:
                     # User code may have left anything half done here, and so may a library below it.
-                    self._add_thread()
-                    self._done()
+                    self._done(threads_lost=1)
                     return
                 self._done()
         finally:
@@ -165,13 +199,23 @@ class LoopSlots:
         """Told to stop, and the loop has not come to tell them yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._blocked: asyncio.AbstractEventLoop | None = None
+        """The current loop, if a handler blocks it; not for long, unless no other can be made."""
+        self._refused = False
+        """The last try to make another failed."""
         self._over: set[asyncio.AbstractEventLoop] = set()
 
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
-        """The current loop; the caller holds the lock."""
+        """The current loop; the caller holds the lock. An error (too many open files, too many threads) changes
+        nothing."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._run_loop, args=(self._loop,), name="chokaq-async", daemon=True).start()
+            loop = asyncio.new_event_loop()
+            try:
+                threading.Thread(target=self._run_loop, args=(loop,), name="chokaq-async", daemon=True).start()
+            except Exception:
+                loop.close()
+                raise
+            self._loop = loop
         return self._loop
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -185,10 +229,16 @@ class LoopSlots:
         loop.close()
 
     def submit(self, executions: Sequence[Execution]) -> None:
+        self._replace()
         with self._lock:
             loop = self._ensure_loop()
             self._places.update(dict.fromkeys(executions, loop))
-        loop.call_soon_threadsafe(self._spawn, executions)
+            try:
+                loop.call_soon_threadsafe(self._spawn, executions)
+            except BaseException:
+                for execution in executions:
+                    del self._places[execution]
+                raise
 
     def _spawn(self, executions: Sequence[Execution]) -> None:
         for execution in executions:
@@ -284,17 +334,42 @@ class LoopSlots:
         self.size = size
 
     def written_off(self, execution: Execution) -> None:
-        if execution in self._unheard:
-            # In all its grace the loop did not come to cancel its task: a handler blocks it, and all others with it.
-            self._replace(self._places.get(execution))
+        with self._lock:
+            if execution in self._unheard and self._places.get(execution) is self._loop:
+                # In all its grace the loop did not come to cancel its task: a handler blocks it, and all others too.
+                self._blocked = self._loop
+        self.mend()
         self._done(execution)
 
-    def _replace(self, blocked: asyncio.AbstractEventLoop | None) -> None:
-        """Go on with a new loop, to which everything moves that has not begun."""
+    def mend(self) -> None:
+        try:
+            self._replace()
+        except Exception as error:  # noqa: BLE001 - until it can be replaced, nothing more is taken
+            if not self._refused:
+                log_event(
+                    logger, logging.WARNING, Event.THREAD_REFUSED,
+                    "An async handler blocks the event loop, and no other one can be made yet: %s", error,
+                )  # fmt: skip
+            self._refused = True
+        else:
+            self._refused = False
+
+    def _replace(self) -> None:
+        """Go on with a new loop if a handler blocks this one; everything moves to it that has not begun. An error
+        changes nothing."""
+        if self._blocked is None:
+            return
         with self._lock:
-            if blocked is None or blocked is not self._loop:
+            blocked, current = self._blocked, self._loop
+            if blocked is not None and blocked is current:
+                self._loop = None
+                try:
+                    self._ensure_loop()
+                finally:
+                    self._loop = self._loop or current
+            self._blocked = None
+            if blocked is None or blocked is not current:
                 return
-            self._loop = None
             self.lost += 1
             moved = [e for e, loop in self._places.items() if loop is blocked and e.phase is Phase.WAITING]
         log_event(

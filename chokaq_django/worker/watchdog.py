@@ -1,4 +1,4 @@
-"""Stops what runs too long, and writes off what does not stop."""
+"""Stops what runs too long, writes off what does not stop, and sees to what takes its place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Watchdog(Service):
     """Looks at the running executions whenever one's time may be up.
 
     ``live()`` gives the executions of the process; ``abandoned(execution)`` settles one that was written off and
-    replaces its slot. ``calls``: the thread that async handlers share; ``replaced()`` is told when it was replaced.
+    replaces its slot; ``mend()`` asks again for what the system refused then. ``calls``: the thread that async handlers
+    share; ``replaced()`` is told when it was replaced.
     """
 
     name = "watchdog"
@@ -37,8 +38,10 @@ class Watchdog(Service):
         grace: float,
         calls: CallThread,
         replaced: Callable[[], None],
+        mend: Callable[[], None],
     ) -> None:
         super().__init__()
+        self._mend = mend
         self._calls = calls
         self._replaced = replaced
         self._live = live
@@ -70,6 +73,7 @@ class Watchdog(Service):
             nearest = min(nearest, left)
         if self._calls.look(self._grace):
             self._replaced()
+        self._mend()
         return max(TICK, nearest)
 
     def _write_off(self, execution: Execution) -> None:

@@ -183,6 +183,19 @@ def stop_at(number: int, *, held: bool) -> bool:
     return victim.stopped
 
 
+def test_whoever_asks_again_has_no_turn_any_more() -> None:
+    """It was interrupted on its way out; it would wait for itself."""
+    lock = FairLock()
+    lock.acquire()
+    behind = takes(lock)
+    wait_until(lambda: lock._waiting)
+    lock.acquire()
+    wait_until(lambda: not behind.is_alive(), what="the other had its turn before")
+    lock.release()
+    later = takes(lock)
+    wait_until(lambda: not later.is_alive())
+
+
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
 def test_wherever_an_exception_comes_the_others_get_their_turns(held: bool) -> None:
     points = next(number for number in itertools.count(1) if not stop_at(number, held=held))

@@ -125,7 +125,7 @@ def test_who_waits_for_the_file_gets_it(other: Storage) -> None:
     with locked():
         thread.start()
         # It has its turn in this process, and polls for the file.
-        wait_until(lambda: other._turns.taken._held)  # type: ignore[attr-defined]
+        wait_until(lambda: other._turns.taken._holder)  # type: ignore[attr-defined]
         assert answers == []
     thread.join(20)
     assert [answer.created for answer in answers[0]] == [True, True]

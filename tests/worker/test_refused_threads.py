@@ -10,7 +10,7 @@ from contextvars import copy_context
 
 import pytest
 
-from chokaq_django import enqueue, job_succeeded
+from chokaq_django import FailureReason, enqueue, job_succeeded
 from chokaq_django.job.failures import CancelReason
 from chokaq_django.models import JobStatus
 from chokaq_django.observability.events import Event
@@ -116,6 +116,19 @@ def test_jobs_go_back_unharmed_while_there_is_no_event_loop(
     assert ledger.count("enter") == 1
 
 
+@committed
+def test_the_watchdog_asks_again_for_a_thread(
+    start_worker: StartWorker, ledger: Ledger, refuse: Refuse, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Jobs that were started ahead may wait for it, and nothing else may happen until they run."""
+    worker = start_worker(concurrency=1)
+    settled(enqueue(jobs.NoteJob()).id)
+    refused = refuse("chokaq-slot", 3)
+    assert settled(enqueue(jobs.InterruptedJob()).id).failure_reason is FailureReason.TIMEOUT
+    wait_until(lambda: worker._threads._threads == 1, what="there is a thread again")
+    assert (len(refused), len(told(caplog))) == (3, 1)
+
+
 # -- slots: no database from here on -----------------------------------------------------------------------------------
 
 
@@ -159,6 +172,19 @@ def test_a_slot_whose_thread_ends_is_free_although_no_other_can_be_made(
     slots.submit([execution(), execution()])
     wait_until(lambda: len(done) == 4 and slots.free() == 2)
     assert len(refused) == 2
+
+
+def test_what_waits_for_a_thread_that_was_refused_runs_in_the_end(
+    threads: Callable[[int], ThreadSlots], done: list[Execution], refuse: Refuse
+) -> None:
+    slots = threads(1)
+    refused = refuse("chokaq-slot")
+    slots.submit([stopped(), execution()])
+    wait_until(lambda: refused)
+    wait_until(lambda: slots.free() == 0)
+    assert slots.waiting() == 1
+    slots.mend()
+    wait_until(lambda: len(done) == 2 and slots.free() == 1)
 
 
 def test_a_slot_that_was_written_off_is_free_although_no_other_thread_can_be_made(
@@ -216,8 +242,10 @@ def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Ex
         with pytest.raises(RuntimeError, match="can't start"):
             slots.submit([not_taken])
         assert slots.free() == 9
+        slots.mend()
+        wait_until(lambda: done == [behind], what="what waited has moved to the new loop")
         slots.submit([later])
-        wait_until(lambda: set(done) == {behind, later}, what="what waited has moved to the new loop")
+        wait_until(lambda: set(done) == {behind, later}, what="and what comes later runs there")
         assert (len(refused), slots.lost) == (2, 1)
         wait_until(lambda: slots.free() == 10)
     finally:

@@ -16,7 +16,8 @@ class Fleet(ABC):
 
     @abstractmethod
     def register(self, row: WorkerRow) -> WorkerOrders:
-        """Insert or update the worker's row with last_seen now; read what operators want of it."""
+        """Insert or update the worker's row with last_seen now; read what operators want of it. Of a new row that is
+        what the worker says of it."""
 
     @abstractmethod
     def unregister(self, worker_id: str) -> None:

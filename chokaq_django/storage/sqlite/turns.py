@@ -27,50 +27,86 @@ SAVED_REST = 0.01
 """Seconds of rest that can be taken in advance: a claim and a settle may follow each other at once."""
 MEMORY = 0.1
 """Weight of the newest transaction in that share."""
+LOOK = 1.0
+"""Seconds after which one that waits looks whether the thread still lives whose turn it is."""
+
+
+class _Ticket:
+    """A place in the line. ``called`` is locked until its turn comes."""
+
+    __slots__ = ("called", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.current_thread()
+        self.called = threading.Lock()
+        self.called.acquire()
 
 
 class FairLock:
-    """A lock that is given to those who wait in the order of their arrival. ``with`` takes it."""
+    """A lock that is given to those who wait in the order of their arrival. ``with`` takes it.
+
+    An exception may be raised between any two steps in here (Ctrl-C, or a job with ``interrupt=True`` that is stopped),
+    and a turn that nobody ends stops all writes of the process. So whoever is interrupted leaves, from whatever state:
+    one step follows from what the others have left. And as the call of ``__exit__`` may be interrupted before its first
+    line, the turn of a thread is over too when it has ended, as one that was interrupted does with its job, and when it
+    asks for another.
+    """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._held = False
-        self._waiting: deque[threading.Lock] = deque()
-
-    def acquire(self) -> None:
-        with self._guard:
-            if not self._held:
-                self._held = True
-                return
-            ticket = threading.Lock()
-            ticket.acquire()
-            self._waiting.append(ticket)
-        try:
-            ticket.acquire()
-        except BaseException:
-            self._give_up(ticket)
-            raise
+        self._holder: _Ticket | None = None
+        self._waiting: deque[_Ticket] = deque()
 
     def __enter__(self) -> None:
-        self.acquire()
+        # All in this one function: nothing may come between the end of "try" and the block of "with".
+        ticket = _Ticket()
+        try:
+            with self._guard:
+                if self._holder is not None and self._holder.thread is ticket.thread:
+                    self._holder = None
+                self._waiting.append(ticket)
+                self._call()
+            while not ticket.called.acquire(timeout=LOOK):
+                with self._guard:
+                    self._call()
+        except BaseException:
+            self._leave(ticket)
+            raise
+
+    acquire = __enter__
 
     def __exit__(self, *error: object) -> None:
-        self.release()
+        mine = self._holder
+        try:
+            self._leave(mine)
+        except BaseException:
+            self._leave(mine)
+            raise
 
-    def _give_up(self, ticket: threading.Lock) -> None:
-        """An exception (Ctrl-C) came while waiting: leave the line, or pass the turn on if it has just come."""
+    def release(self) -> None:
+        self.__exit__()
+
+    def _leave(self, ticket: _Ticket | None) -> None:
+        """Out of the line, or end the turn, or nothing if that has been done."""
+        if ticket is None or ticket.thread is not threading.current_thread():
+            return  # what a thread has left behind whose turn has ended with it
         with self._guard:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
-                return
-        self.release()
+            if self._holder is ticket:
+                self._holder = None
+            self._call()
 
-    def release(self) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._held = False
+    def _call(self) -> None:
+        """Call whoever is first in the line, unless somebody has the turn; the caller holds the guard."""
+        if self._holder is not None and not self._holder.thread.is_alive():
+            self._holder = None
+        if self._holder is None and self._waiting:
+            self._holder = self._waiting[0]
+        if self._waiting and self._waiting[0] is self._holder:
+            self._waiting.popleft()
+        if self._holder is not None and self._holder.called.locked():
+            self._holder.called.release()
 
 
 class Turns:
