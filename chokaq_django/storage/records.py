@@ -181,10 +181,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class HeartbeatReply:
-    """``lost``: ids whose lease is gone. ``cancels``: id -> who asked."""
+    """``lost``: ids whose lease is gone. ``cancels``: id -> who asked. ``busy``: ids whose lease holds, but whose row
+    somebody else was writing: it was passed over."""
 
     lost: set[str]
     cancels: dict[str, str | None]
+    busy: set[str] = field(default_factory=set)
 
 
 Applied = set[str]

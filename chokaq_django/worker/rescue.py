@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,11 @@ class Sightings:
             kept[key] = old if old is not None and old.value == value else Sighting(value, now)
         self._seen = kept
         return {key: min(now - sighting.since, at_most) for key, sighting in kept.items()}
+
+    def restart(self, keys: Iterable[object]) -> None:
+        """These count from the next time that they are seen."""
+        for key in keys:
+            self._seen.pop(key, None)
 
     def forget(self) -> None:
         """Start over: what stood still while we could not look proves nothing."""
@@ -210,6 +215,9 @@ class Rescuer(Service):
 
     def _apply(self, storage: Storage, actions: list[RescueAction]) -> None:
         applied = storage.rescue(actions)
+        # What was passed over is written by somebody, and meanwhile not by its worker, which gets its time after that.
+        passed = (action.row for action in actions if action.row.id not in applied)
+        self._rows.restart((row.id, row.claim_number, row.status) for row in passed)
         # One death is one failure of each type that ran there, however many jobs of it did: most had no part in it.
         deaths: set[tuple[str | None, str]] = set()
         for action in actions:

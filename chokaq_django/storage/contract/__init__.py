@@ -152,6 +152,11 @@ class Storage(Execution, Fleet, Upkeep, Verbs):
         what came after the last savepoint where ``deadlock_spares_savepoints``."""
         return False
 
+    def is_partial(self, error: BaseException) -> bool:
+        """Whether the error may be about some only of the rows that a call was to write, or about their number: some
+        that others hold, a statement that took too long or was too large. Parts of the call may go through then."""
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Close the connection (only of :func:`open_storage`)."""

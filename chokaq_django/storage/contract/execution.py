@@ -66,7 +66,8 @@ class Execution(ABC):
 
     @abstractmethod
     def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
-        """Processing rows: heartbeat now."""
+        """Processing rows: heartbeat now. Waits for nobody: a row that somebody is writing keeps its old heartbeat, and
+        what is committed says whether its lease holds. A rescuer passes it over as well."""
 
     @abstractmethod
     def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
@@ -74,7 +75,8 @@ class Execution(ABC):
 
     @abstractmethod
     def progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
-        """Store percent (0-100) and message of running jobs."""
+        """Store percent (0-100) and message of running jobs. Waits for nobody either: the note of a row that somebody
+        is writing is left out."""
 
     # atomic jobs ----------------------------------------------------------------------------------------------------
 

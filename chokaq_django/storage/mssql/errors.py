@@ -97,6 +97,11 @@ def is_deadlock(error: BaseException | None) -> bool:
     return any(1205 in _numbers(link) or any(text in _text(link) for text in texts) for link in _chain(error))
 
 
+def is_partial(error: BaseException | None) -> bool:
+    """Whether a part of what was asked might go through."""
+    return transient(error) is Transient.BUSY
+
+
 def is_unique_violation(error: BaseException | None) -> bool:
     """Whether it is a duplicate key, and not another constraint."""
     return any(_is_unique(_states(link), _numbers(link), _text(link)) for link in _chain(error))

@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from django.db import Error as DatabaseError
+
 from ..columns import HOT
 from ..contract import Applied, HeartbeatReply, Lease, StartReply
 from ..engine import Row
 from ..text import storable
+from .errors import is_partial
 from .session import MSSQLSession
 from .tsql import (
     CHANGED,
@@ -20,7 +23,9 @@ from .tsql import (
     ID,
     LIST,
     LOCKED,
+    NOT_WAITING,
     PASSING,
+    UNLOCKED,
     WORKER,
     Batch,
     batch,
@@ -74,11 +79,24 @@ WHERE {FENCE.format(1)};
     microseconds="int",
 )
 
+# Somebody's long transaction with one row must not stop what is told about all others: such a row is passed over.
 HEARTBEAT = batch(
     f"""
 UPDATE h SET heartbeat_at = @now, updated_at = @now
 OUTPUT inserted.id, inserted.cancel_requested_at, inserted.cancel_requested_by
-{HELD.format(CHANGED)}
+{HELD.format(UNLOCKED)}
+WHERE {FENCE.format(2)};
+""",
+    single=True,
+    worker=WORKER,
+    leases=LIST,
+)
+
+# What is committed of those that were passed over.
+STILL_HELD = batch(
+    f"""
+SELECT h.id, h.cancel_requested_at, h.cancel_requested_by
+{HELD.format(NOT_WAITING)}
 WHERE {FENCE.format(2)};
 """,
     single=True,
@@ -100,7 +118,8 @@ WHERE h.claim_number = l.claim_number AND h.status = 2 AND h.cancel_requested_at
 PROGRESS = batch(
     f"""
 INSERT INTO @held (id)
-SELECT h.id FROM @note AS l INNER LOOP JOIN {HOT} AS h {LOCKED} ON h.id = l.id
+SELECT h.id
+FROM @note AS l INNER LOOP JOIN {HOT} AS h {UNLOCKED} ON h.id = l.id
 WHERE {FENCE.format(2)};
 UPDATE h SET progress = l.progress, progress_message = {text_of("message", "l")}, updated_at = @now
 FROM @held AS s
@@ -150,8 +169,19 @@ class MSSQLLeases(MSSQLSession):
 
     def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
         rows = self._leased(HEARTBEAT, leases, worker=worker_id)
-        lost = {lease.id for lease in leases} - {row[0] for row in rows}
-        return HeartbeatReply(lost, {job_id: by for job_id, requested, by in rows if requested is not None})
+        beaten = {row[0] for row in rows}
+        others = [lease for lease in leases if lease.id not in beaten]
+        try:
+            found = self._leased(STILL_HELD, others, worker=worker_id)
+            busy = {row[0] for row in found}
+        except DatabaseError as error:
+            if not is_partial(error):
+                raise
+            # Without row versioning nobody can tell whether one that is locked holds. None of them counts as lost.
+            found, busy = [], {lease.id for lease in others}
+        lost = {lease.id for lease in leases} - beaten - busy
+        cancels = {job_id: by for job_id, asked, by in (*rows, *found) if asked is not None}
+        return HeartbeatReply(lost, cancels, busy)
 
     def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
         return dict(self._leased(CANCEL_REQUESTS, leases))

@@ -27,6 +27,7 @@ from ..groups import GROUPS, GroupTally, fingerprint_of
 from ..moves import Burial
 from ..outcomes import DEAD, GIVES_ATTEMPT_BACK, UNSTARTED
 from ..text import storable
+from .errors import is_partial
 from .sums import TICK, MSSQLSums, added, summed_json
 from .tsql import (
     CHANGED,
@@ -185,6 +186,9 @@ class MSSQLSettle(MSSQLSums):
             for some in chunks(part, AT_ONCE):
                 applied |= self._settle(worker_id, some)
         return applied
+
+    def is_partial(self, error: BaseException) -> bool:
+        return is_partial(error)
 
     def _settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
         held = list(outcomes)

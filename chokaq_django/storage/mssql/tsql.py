@@ -44,6 +44,8 @@ PLACE = "WITH (FORCESEEK, UPDLOCK, HOLDLOCK, ROWLOCK)"
 PASSING = "WITH (FORCESEEK, READPAST, ROWLOCK, READCOMMITTEDLOCK)"
 """Read what is committed, passing over rows that others are writing just now: it waits for nobody. READPAST passes over
 locked rows and waits for locked pages, hence ROWLOCK in every hint."""
+NOT_WAITING = "WITH (FORCESEEK, NOWAIT)"
+"""Read what is committed: with row versioning whoever writes it, without an error (1222) where somebody does."""
 COMMITTED = "WITH (FORCESEEK, ROWLOCK, READCOMMITTEDLOCK)"
 """Read what is committed, waiting for rows that others are writing just now, with row versioning too."""
 
@@ -56,7 +58,8 @@ FENCE = "h.claim_number = l.claim_number AND h.worker_id = @worker AND h.status 
 """That the lease ``l`` still holds the row ``h``."""
 
 HELD = f"""FROM OPENJSON(@leases) WITH (id nvarchar(26), claim_number int) AS l
-INNER LOOP JOIN {HOT} AS h {{}} ON h.id = l.id {BIN2}"""
+INNER LOOP JOIN {HOT} AS h {{}}
+    ON h.id = l.id {BIN2}"""
 """From few leases to their rows: one seek for each, in the order of ids, whatever the plan was made on."""
 
 

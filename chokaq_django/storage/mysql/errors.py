@@ -34,6 +34,16 @@ TRANSIENT = BROKEN | frozenset({
 })  # fmt: skip
 
 
+PARTIAL = frozenset({
+    1205,  # lock wait timeout
+    DEADLOCK,
+    1206, 1317,  # more locks than there is room for; somebody killed the query
+    1153,  # packet too large
+    1969, 3024,  # statement timeout (MariaDB, MySQL)
+})  # fmt: skip
+"""A part of what was asked may go through."""
+
+
 def code_of(error: BaseException | None) -> int | None:
     """The number of a driver's error, or of the one that Django wrapped; 0 for a connection that is closed."""
     while error is not None:
@@ -48,6 +58,11 @@ def is_transient(error: BaseException) -> bool:
     """Whether another try can help."""
     code = code_of(error)
     return isinstance(error, DatabaseError) and (code in TRANSIENT or (isinstance(error, InterfaceError) and not code))
+
+
+def is_partial(error: BaseException) -> bool:
+    """Whether a part of what was asked might go through."""
+    return isinstance(error, DatabaseError) and code_of(error) in PARTIAL
 
 
 def is_deadlock(error: BaseException) -> bool:

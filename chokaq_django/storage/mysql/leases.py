@@ -32,23 +32,27 @@ _PROGRESS = (
 class LeaseStatements(MySQLSession):
     """Writes of executions that end nothing."""
 
-    def _leases(self, worker_id: str, ids: Iterable[str], extra: str = "NULL") -> dict[str, Row]:
+    def _leases(
+        self, worker_id: str, ids: Iterable[str], extra: str = "NULL", lock: str = MySQLSession.LOCK
+    ) -> dict[str, Row]:
         """Lock the Hot rows of this worker among ``ids``: id -> (id, claim number, status, ``extra``...)."""
         found: dict[str, Row] = {}
         for part in chunks(sorted(set(ids))):
             among, params = self._among("h.id", part)
             rows = self._query(
                 f"SELECT h.id, h.claim_number, h.status, {extra} FROM {HOT} h FORCE INDEX (PRIMARY) WHERE {among} "
-                "AND h.worker_id = %s ORDER BY h.id FOR UPDATE",
+                f"AND h.worker_id = %s ORDER BY h.id {lock}",
                 [*params, worker_id],
             )
             found |= {row[0]: row for row in rows}
         return found
 
-    def _held(self, worker_id: str, leases: Iterable[Lease], status: int, extra: str = "NULL") -> dict[str, Row]:
+    def _held(
+        self, worker_id: str, leases: Iterable[Lease], status: int, extra: str = "NULL", lock: str = MySQLSession.LOCK
+    ) -> dict[str, Row]:
         """Lock the leases that hold, in this status: id -> ``extra``."""
         leases = list(leases)
-        rows = self._leases(worker_id, [lease.id for lease in leases], extra)
+        rows = self._leases(worker_id, [lease.id for lease in leases], extra, lock)
         return {
             lease.id: rows[lease.id][3:]
             for lease in leases
@@ -107,14 +111,23 @@ class LeaseStatements(MySQLSession):
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
-        return self._unit(lambda: self._heartbeat(worker_id, leases)) if leases else HeartbeatReply(set(), {})
+    # Somebody's long transaction with one row must not stop what is told about all others: such a row is passed over.
 
-    def _heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
-        held = self._held(worker_id, leases, PROCESSING, CANCEL_REQUEST)
+    def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
+        if not leases:
+            return HeartbeatReply(set(), {})
+        held = self._unit(lambda: self._heartbeat(worker_id, leases))
+        others = [lease for lease in leases if lease.id not in held]
+        # What is committed of these says whether they are ours.
+        busy = self._single(lambda: self._held(worker_id, others, PROCESSING, CANCEL_REQUEST, lock=""))
+        lost = {lease.id for lease in leases} - held.keys() - busy.keys()
+        cancels = {job_id: by for job_id, (asked, by) in (*held.items(), *busy.items()) if asked}
+        return HeartbeatReply(lost, cancels, set(busy))
+
+    def _heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> dict[str, Row]:
+        held = self._held(worker_id, leases, PROCESSING, CANCEL_REQUEST, self.LOCK_SKIP)
         self._change(held, f"heartbeat_at = {_NOW}, updated_at = {_NOW}")
-        lost = {lease.id for lease in leases} - set(held)
-        return HeartbeatReply(lost, {job_id: by for job_id, (asked, by) in held.items() if asked})
+        return held
 
     def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
         answer: dict[str, str | None] = {}
@@ -133,7 +146,7 @@ class LeaseStatements(MySQLSession):
         return self._unit(lambda: self._progress(worker_id, notes)) if notes else set()
 
     def _progress(self, worker_id: str, notes: Mapping[Lease, tuple[int, str | None]]) -> Applied:
-        held = self._held(worker_id, notes, PROCESSING)
+        held = self._held(worker_id, notes, PROCESSING, lock=self.LOCK_SKIP)
         ordered = sorted(notes.items(), key=lambda note: note[0].claim_number)  # the newest lease of an id wins
         by_id = {lease.id: note for lease, note in ordered if lease.id in held}
         if by_id:

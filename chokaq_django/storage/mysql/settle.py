@@ -17,6 +17,7 @@ from ..moves import PENDING, Burial
 from ..outcomes import GIVES_ATTEMPT_BACK
 from ..settling import Ended, SettlingStatements
 from ..text import storable
+from .errors import is_partial
 from .leases import LeaseStatements
 from .session import MySQLSession, as_json, size
 from .tables import TEXT, outcomes
@@ -55,6 +56,9 @@ class SettleStatements(LeaseStatements, SettlingStatements):
 
     def settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> Applied:
         return self._unit(lambda: self._settle(worker_id, outcomes)) if outcomes else set()
+
+    def is_partial(self, error: BaseException) -> bool:
+        return is_partial(error)
 
     def _write_ends(self, archived: Sequence[Ended], buried: Sequence[Ended], pending: Sequence[Ended]) -> None:
         self._write(

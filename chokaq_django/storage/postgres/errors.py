@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 
-__all__ = ["StatementTimeoutError", "is_broken", "is_deadlock", "is_transient"]
+__all__ = ["StatementTimeoutError", "is_broken", "is_deadlock", "is_partial", "is_transient"]
 
 DEADLOCK, READ_ONLY = "40P01", "25006"
 _BROKEN = ("08", "57P")
@@ -14,6 +14,9 @@ UNPREPARED = "26000"
 driver remembers it nevertheless, and asks for it again and again."""
 _TRANSIENT = {"40001", DEADLOCK, "55P03", "53300", READ_ONLY, UNPREPARED}
 """Serialization failure, deadlock, lock not available, too many connections, read-only server (failover)."""
+_PARTIAL = {"40001", DEADLOCK, "55P03", "57014", "53200"}
+_TOO_MUCH = "54"
+"""Serialization failure, deadlock, lock not available, statement timeout, out of memory; a limit of the program."""
 
 
 class StatementTimeoutError(OperationalError):
@@ -28,6 +31,12 @@ def is_transient(error: BaseException) -> bool:
     if state is None:
         return isinstance(error, (OperationalError, InterfaceError))
     return state in _TRANSIENT or state.startswith(_BROKEN)
+
+
+def is_partial(error: BaseException) -> bool:
+    """Whether a part of the statement might go through."""
+    state = _sqlstate(error) or ""
+    return state in _PARTIAL or state.startswith(_TOO_MUCH)
 
 
 def is_deadlock(error: BaseException) -> bool:

@@ -43,10 +43,14 @@ RELEASE = (
     f"THEN {_NOW} + make_interval(secs => %(delay)s::float8) ELSE run_at END WHERE {fence(1)} RETURNING h.id"
 )
 
-HEARTBEAT = (
-    f"UPDATE {HOT} h SET heartbeat_at = {_NOW}, updated_at = {_NOW} WHERE {fence(2)} "
-    f"RETURNING h.id, h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
-)
+# The rows of the worker that nobody else is writing: somebody's long transaction with one of them must not stop what is
+# told about all others. They are named by id, by which the UPDATE finds them even if they have changed since it began.
+_RUNNING_FREE = f"id = ANY(ARRAY(SELECT h.id FROM {HOT} h WHERE {fence(2)} FOR NO KEY UPDATE SKIP LOCKED))"
+_ASKED = "h.id, h.cancel_requested_at IS NOT NULL, h.cancel_requested_by"
+
+HEARTBEAT = f"UPDATE {HOT} h SET heartbeat_at = {_NOW}, updated_at = {_NOW} WHERE h.{_RUNNING_FREE} RETURNING {_ASKED}"
+
+STILL_HELD = f"SELECT {_ASKED} FROM {HOT} h WHERE {fence(2)}"
 
 CANCEL_REQUESTS = (
     f"SELECT h.id, h.cancel_requested_by FROM {HOT} h WHERE h.id = ANY(%(ids)s::varchar[]) "
@@ -55,7 +59,8 @@ CANCEL_REQUESTS = (
 
 PROGRESS = (
     f"UPDATE {HOT} h SET progress = (%(notes)s::jsonb -> h.id ->> 0)::int, "
-    f"progress_message = (%(notes)s::jsonb -> h.id ->> 1), updated_at = {_NOW} WHERE {fence(2)} RETURNING h.id"
+    f"progress_message = (%(notes)s::jsonb -> h.id ->> 1), updated_at = {_NOW} WHERE h.{_RUNNING_FREE} "
+    f"RETURNING h.id"
 )
 
 
@@ -85,8 +90,11 @@ class PostgresLeases(PostgresSession):
 
     def heartbeat(self, worker_id: str, leases: Sequence[Lease]) -> HeartbeatReply:
         rows = self._leased(HEARTBEAT, worker_id, leases)
-        lost = {lease.id for lease in leases} - {row[0] for row in rows}
-        return HeartbeatReply(lost, {job_id: by for job_id, requested, by in rows if requested})
+        beaten = {row[0] for row in rows}
+        others = self._leased(STILL_HELD, worker_id, [lease for lease in leases if lease.id not in beaten])
+        busy = {row[0] for row in others}
+        lost = {lease.id for lease in leases} - beaten - busy
+        return HeartbeatReply(lost, {job_id: by for job_id, asked, by in (*rows, *others) if asked}, busy)
 
     def cancel_requests(self, leases: Sequence[Lease]) -> dict[str, str | None]:
         return dict(self._leased(CANCEL_REQUESTS, "", leases))

@@ -22,6 +22,7 @@ from ...job.error_info import TYPE_LIMIT
 from ...observability.events import Event, log_event
 from ..columns import ARCHIVE, ARCHIVE_COLUMNS, BASE_COLUMNS, DLQ, DLQ_COLUMNS, HOT, names, select
 from ..contract import Applied, Outcome, OutcomeKind
+from ..engine import Row
 from ..groups import fingerprint_of
 from ..moves import Burial
 from ..text import storable
@@ -40,6 +41,7 @@ from .counting import (
     counted,
     filled,
 )
+from .errors import StatementTimeoutError, is_partial
 from .session import MARK, PostgresSession, Statement, as_json
 
 logger = logging.getLogger("chokaq.storage")
@@ -107,12 +109,13 @@ REQUEUED = counted(
 )
 
 _OWN_WORK = (
-    f"SELECT id FROM {ARCHIVE} h WHERE id = ANY(%(succeeded)s::varchar[]) "
+    f"SELECT id, false FROM {ARCHIVE} h WHERE id = ANY(%(succeeded)s::varchar[]) "
     f"AND claim_number = (%(claims)s::jsonb ->> h.id)::int UNION ALL "
-    f"SELECT id FROM {DLQ} h WHERE id = ANY(%(dead)s::varchar[]) "
+    f"SELECT id, false FROM {DLQ} h WHERE id = ANY(%(dead)s::varchar[]) "
     f"AND claim_number = (%(claims)s::jsonb ->> h.id)::int AND attempt_log = (%(logs)s::jsonb ->> h.id) UNION ALL "
-    f"SELECT id FROM {HOT} h WHERE id = ANY(%(pending)s::varchar[]) AND status + 0 = 0 "
-    f"AND claim_number = (%(claims)s::jsonb ->> h.id)::int AND attempt_log = (%(logs)s::jsonb ->> h.id)"
+    f"SELECT id, cancel_requested_at IS NOT NULL FROM {HOT} h WHERE id = ANY(%(pending)s::varchar[]) "
+    f"AND status + 0 = 0 AND claim_number = (%(claims)s::jsonb ->> h.id)::int "
+    f"AND attempt_log = (%(logs)s::jsonb ->> h.id)"
 )
 
 
@@ -159,10 +162,13 @@ class PostgresSettle(PostgresSession):
         # Outcomes of several forms lock their rows form by form, each form by id. To lock all of them ahead, as verbs
         # do, costs a sixth of such a settle. A verb that meets it half way is done again, as this is.
         answers = self._together([_statement(*_FORMS[form], worker_id, part) for form, part in forms.items()])
-        applied: Applied = {row[0] for answer in answers for row in answer}
+        rows = [row for answer in answers for row in answer]
+        applied: Applied = {row[0] for row in rows}
         if len(applied) < len(outcomes):
-            applied |= self._own_work([outcome for outcome in outcomes if outcome.id not in applied])
-        self._bury_cancelled([row[0] for answer in answers for row in answer if row[1]])
+            rows += self._own_work([outcome for outcome in outcomes if outcome.id not in applied])
+            applied = {row[0] for row in rows}
+        # Also of those that an earlier call gave back: with its answer it lost that somebody had asked to stop them.
+        self._bury_cancelled([row[0] for row in rows if row[1]])
         return applied
 
     def settle_marked(self, worker_id: str, success: Outcome, mark: object) -> Applied | None:
@@ -172,8 +178,9 @@ class PostgresSettle(PostgresSession):
             return None
         return applied
 
-    def _own_work(self, missing: Sequence[Outcome]) -> Applied:
-        """Which of these an earlier call did settle, although its commit was never confirmed."""
+    def _own_work(self, missing: Sequence[Outcome]) -> list[Row]:
+        """Which of these an earlier call did settle, although its commit was never confirmed; of each, whether it is to
+        be cancelled."""
         ids: dict[str, list[str]] = {"archived": [], "requeued": [], "buried": [], "unstarted": []}
         for outcome in missing:
             ids[_FORM_OF[outcome.kind]].append(outcome.id)
@@ -185,7 +192,12 @@ class PostgresSettle(PostgresSession):
             # The log tells this settle from a rescuer's: both leave the same claim number.
             "logs": as_json({outcome.id: storable(outcome.attempt_log) for outcome in missing}),
         }
-        return {row[0] for row in self._single(lambda: self._query(_OWN_WORK, params))}
+        return self._single(lambda: self._query(_OWN_WORK, params))
+
+    def is_partial(self, error: BaseException) -> bool:
+        # A server behind a pooler is not told its limit: what waits for a lock there ends by ours.
+        pooled = self.connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+        return is_partial(error) or bool(pooled and isinstance(error, StatementTimeoutError))
 
     def _bury_cancelled(self, ids: Sequence[str]) -> None:
         """A job that goes back to Pending although an operator has asked to stop it: the request came too late for its
