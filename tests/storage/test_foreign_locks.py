@@ -12,6 +12,7 @@ from chokaq_django.models import JobHot
 from chokaq_django.storage import Lease, OutcomeKind, Storage
 from chokaq_django.storage.contract import RescueAction
 from chokaq_django.storage.engine import Engine
+from chokaq_django.storage.postgres.errors import StatementTimeoutError
 
 from .support import LOG, NOBODY, WORKER, Jobs, committed, ids, leases, near, outcome, place, row
 
@@ -154,3 +155,15 @@ def test_an_outage_says_nothing_of_parts(other: Storage) -> None:
     assert not other.is_partial(OperationalError(number, "Lost connection to server during query"))
     assert not other.is_partial(OperationalError("server closed the connection unexpectedly"))
     assert not other.is_partial(ConnectionError("the database is away"))
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="elsewhere a pooler is told a worker's limits")
+def test_behind_a_pooler_a_lock_may_be_what_a_statement_waited_for(
+    other: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server is not told how long a statement may take; the worker's own limit is all that ends it."""
+    assert isinstance(other, Engine)
+    error = StatementTimeoutError("PostgreSQL did not answer within 35 s")
+    assert not other.is_partial(error)
+    monkeypatch.setitem(other.connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+    assert other.is_partial(error)
