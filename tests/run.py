@@ -213,6 +213,13 @@ def parts(arguments: Sequence[str]) -> list[Part]:
     return [Part("waiting", waiting), Part("computing", tuple(place for place in found if place not in WAITING))]
 
 
+def together(codes: Sequence[int]) -> int:
+    """The exit code of an engine whose parts ended so. A signal that ended one is a negative number; a part without
+    tests is well where another has some."""
+    bad = [code for code in codes if code not in {0, NO_TESTS}]
+    return bad[0] if bad else min(codes)
+
+
 def lanes() -> int:
     """How many parts run at the same time. The suite waits about half of its time, for events and for disks."""
     return int(os.environ.get("CHOKAQ_TEST_LANES") or (1 if (os.cpu_count() or 1) < 2 else 4))
@@ -249,9 +256,7 @@ def main(arguments: list[str]) -> int:
         if engine.url:
             of_engine = [run for run in runs if run.engine is engine]
             counts = sum((run.counts for run in of_engine), Counter())
-            # No tests in one part of two is well.
-            codes = [run.code for run in of_engine]
-            code = max((code for code in codes if code != NO_TESTS), default=NO_TESTS)
+            code = together([run.code for run in of_engine])
         else:
             code, counts = (1, Counter(error=1)) if engine.name in demanded else (0, Counter())
         total += counts

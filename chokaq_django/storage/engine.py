@@ -129,6 +129,8 @@ class Engine(Storage):
         self.connection = connection
         self.private = private
         self.alias = connection.alias
+        self._lock_limit: float | None = None
+        """Seconds that a statement waits for a lock; None: as long as the engine's module says for all."""
         self._retrier = Retrier(self._is_retried, self._recover, self._ran_out)
 
     @property
@@ -138,6 +140,9 @@ class Engine(Storage):
     def hurry(self, longest_pause: float, patience: float = math.inf) -> None:
         self._retrier.longest_pause = min(self._retrier.longest_pause, longest_pause)
         self._retrier.patience.hurry(patience)
+
+    def limit_lock_waits(self, seconds: float) -> None:
+        self._lock_limit = seconds
 
     @property
     def _patience(self) -> float:

@@ -33,6 +33,8 @@ class Patience:
 
     def hurry(self, least: float) -> None:
         """From now on a try is given up after so many seconds, unless the server is known to be slower."""
+        if least <= 0:
+            raise ValueError(f"must be above 0 s, got {least}")
         self._least = min(self._least, least)
         self._weigh()
 

@@ -27,7 +27,7 @@ from ..storage import ClaimedJob, ClaimRequest, Lease, Storage
 from .buffer import Buffer
 from .doubts import Doubts
 from .room import Room
-from .service import Service
+from .service import LOCK_WAIT, Service
 from .views import LONGEST_UNKNOWN, CircuitView, QueueView
 from .wakeup import Waker
 
@@ -141,6 +141,7 @@ class Fetcher(Service):
     def step(self) -> None:
         if self._storage is None:
             self._storage = self._open()
+            self._storage.limit_lock_waits(LOCK_WAIT)
             self._storage.hurry(self.longest_pause / 4)
         if not self._begun:
             self._queues.seed(self._storage)

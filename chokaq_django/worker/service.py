@@ -14,6 +14,9 @@ from ..observability.events import Event, log_event
 logger = logging.getLogger("chokaq.worker")
 
 FIRST_PAUSE = 0.2
+LOCK_WAIT = 2.0
+"""Seconds that claims and outcomes wait for a row that somebody has locked, in each of their tries: whatever
+transaction that is, it must not hold up the other jobs of a worker, least of all of one that stops."""
 LEAST_PATIENCE = 2.0
 """Seconds that a sign of life waits for the database at least: a busy machine answers late."""
 

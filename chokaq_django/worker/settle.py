@@ -23,7 +23,7 @@ from django.db import Error as DatabaseError
 
 from ..observability.events import Event, log_event
 from ..storage import Lease, Outcome, Storage
-from .service import Service
+from .service import LOCK_WAIT, Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +138,7 @@ class Settler(Service):
     def _write(self) -> None:
         if self._storage is None:
             self._storage = self._open()
+            self._storage.limit_lock_waits(LOCK_WAIT)
         storage = self._storage
         if self._progress:
             self._write_progress(storage)
@@ -215,7 +216,8 @@ class Settler(Service):
         if free:
             self._parts.append(free)  # first, as is asked from other threads whether anything waits
         later = [entry for entry in self._put_by if entry[0] > now]
-        self._put_by = later + [(now + LOOK, *item) for item in due if item[1].id in busy]
+        again = time.monotonic() + LOOK  # after the look, however long it took
+        self._put_by = later + [(again, *item) for item in due if item[1].id in busy]
 
     def _write_whole(self, storage: Storage, batch: Batch) -> None:
         try:

@@ -109,7 +109,8 @@ class ThreadSlots:
             self._ready.put(execution)
 
     def free(self) -> int:
-        return self.size - self._outstanding
+        # Without a thread there is no room: what is claimed for it would wait, or have to be given back.
+        return min(self.size, self._threads) - self._outstanding
 
     def waiting(self) -> int:
         return self._ready.qsize()
@@ -129,7 +130,10 @@ class ThreadSlots:
     def mend(self) -> None:
         if self._threads < self.size:
             with self._lock:
+                before = self._threads
                 self._fit()
+            if self._threads > before:
+                self._freed()
 
     def _done(self, threads_lost: int = 0) -> None:
         with self._lock:
@@ -229,9 +233,14 @@ class LoopSlots:
         loop.close()
 
     def submit(self, executions: Sequence[Execution]) -> None:
-        self._replace()
+        try:
+            self._replace()
+            with self._lock:
+                loop = self._ensure_loop()
+        except Exception:
+            self._refused = True  # until mend() gets one
+            raise
         with self._lock:
-            loop = self._ensure_loop()
             self._places.update(dict.fromkeys(executions, loop))
             try:
                 loop.call_soon_threadsafe(self._spawn, executions)
@@ -262,7 +271,10 @@ class LoopSlots:
             return  # this loop stood still, and another one took it over
 
         def stop() -> None:
-            self._unheard.discard(execution)
+            with self._lock:
+                self._unheard.discard(execution)
+                if self._blocked is loop:
+                    self._blocked = None  # it goes on after all, before there was another
             task.cancel()
 
         def interrupt() -> None:
@@ -322,7 +334,8 @@ class LoopSlots:
         self._freed()
 
     def free(self) -> int:
-        return self.size - len(self._places)
+        # Refused a loop there is room for nothing: what is claimed would have to be given back.
+        return min(0, self.size - len(self._places)) if self._refused else self.size - len(self._places)
 
     def waiting(self) -> int:
         return 0
@@ -342,10 +355,14 @@ class LoopSlots:
         self._done(execution)
 
     def mend(self) -> None:
+        refused = self._refused
         try:
             self._replace()
-        except Exception as error:  # noqa: BLE001 - until it can be replaced, nothing more is taken
-            if not self._refused:
+            if refused:
+                with self._lock:
+                    self._ensure_loop()
+        except Exception as error:  # noqa: BLE001 - until it can be made, nothing more is taken
+            if not refused:
                 log_event(
                     logger, logging.WARNING, Event.THREAD_REFUSED,
                     "An async handler blocks the event loop, and no other one can be made yet: %s", error,
@@ -353,6 +370,8 @@ class LoopSlots:
             self._refused = True
         else:
             self._refused = False
+            if refused:
+                self._freed()
 
     def _replace(self) -> None:
         """Go on with a new loop if a handler blocks this one; everything moves to it that has not begun. An error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from chokaq_django.models import JobHot
 from chokaq_django.storage import Lease, OutcomeKind, Storage
 from chokaq_django.storage.contract import RescueAction
 from chokaq_django.storage.engine import Engine
+from chokaq_django.storage.mysql.session import LOCK_LIMIT
 from chokaq_django.storage.postgres.errors import StatementTimeoutError
 
 from .support import LOG, NOBODY, WORKER, Jobs, committed, ids, leases, near, outcome, place, row
@@ -167,3 +169,26 @@ def test_behind_a_pooler_a_lock_may_be_what_a_statement_waited_for(
     assert not other.is_partial(error)
     monkeypatch.setitem(other.connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
     assert other.is_partial(error)
+
+
+LOCKED_OUT: dict[str, Callable[[Storage, Lease, Any], object]] = {
+    "settle": lambda storage, lease, job: storage.settle(WORKER, [outcome(job)]),
+    "start": lambda storage, lease, job: storage.start(WORKER, [lease]),
+    "release": lambda storage, lease, job: storage.release(WORKER, [lease]),
+}
+
+
+@pytest.mark.parametrize("act", LOCKED_OUT)
+def test_a_call_waits_for_a_lock_as_long_as_it_was_told(jobs: Jobs, other: Any, act: str) -> None:
+    """And then it says that a part of it might go through."""
+    other.limit_lock_waits(1.0)
+    other._retrier.attempts = 1
+    (job,) = jobs.running() if act == "settle" else jobs.fetched()
+    with transaction.atomic():
+        JobHot.objects.select_for_update().get(pk=job.id)
+        began = time.monotonic()
+        with pytest.raises(DatabaseError) as refused:
+            LOCKED_OUT[act](other, job.lease, job)
+        assert time.monotonic() - began < LOCK_LIMIT, "it waited for as long as workers' other services"
+    assert other.is_partial(refused.value)
+    assert LOCKED_OUT[act](other, job.lease, job)

@@ -23,7 +23,7 @@ pytestmark = [
 
 HOLD = {"postgresql": "SELECT pg_advisory_lock(4712)", "mysql": "SELECT GET_LOCK('hurried', 0)"}
 WAIT = {"postgresql": "SELECT pg_advisory_xact_lock(4712)", "mysql": "SELECT GET_LOCK('hurried', 60)"}
-SLOW = {"postgresql": "SELECT pg_sleep(1.6)", "mysql": "SELECT SLEEP(1.6)"}
+SLOW = {"postgresql": "SELECT pg_sleep(3.2)", "mysql": "SELECT SLEEP(3.2)"}
 LET_GO = {"postgresql": "SELECT pg_advisory_unlock(4712)", "mysql": "SELECT RELEASE_LOCK('hurried')"}
 FOR_EVER = float("inf")
 
@@ -31,7 +31,7 @@ FOR_EVER = float("inf")
 @pytest.fixture
 def hurried() -> Iterator[Any]:
     storage = open_storage()
-    storage.hurry(0.01, 1.0)
+    storage.hurry(0.01, 2.0)
     yield storage
     storage.close()
 
@@ -62,7 +62,7 @@ def test_a_statement_that_is_not_answered_is_given_up_and_so_is_its_connection(h
     with connection.cursor() as cursor:
         cursor.execute(HOLD[connection.vendor])
         for tries in (1, 2):
-            assert hurried._patience == 1.0
+            assert hurried._patience == 2.0
             with pytest.raises(OperationalError):
                 wait()
             second = session_of(hurried)

@@ -44,6 +44,14 @@ def test_the_parts_together_are_every_folder_that_holds_tests_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("codes", "code"),
+    [([0, 0], 0), ([0, 5], 0), ([5, 5], 5), ([0, 1], 1), ([2, 0], 2), ([0, -9], -9), ([-11, 5], -11), ([1], 1)],
+)
+def test_an_engine_is_well_when_each_of_its_parts_is(codes: list[int], code: int) -> None:
+    assert run.together(codes) == code
+
+
+@pytest.mark.parametrize(
     ("url", "own"),
     [
         ("sqlite:////tmp/x/tests-py311.sqlite3", "sqlite:////tmp/x/tests-py311_a.sqlite3"),

@@ -161,14 +161,17 @@ def stopped() -> Execution:
     return item
 
 
-def test_a_slot_whose_thread_ends_is_free_although_no_other_can_be_made(
+def test_a_slot_whose_thread_ends_is_given_up_although_no_other_can_be_made(
     threads: Callable[[int], ThreadSlots], done: list[Execution], refuse: Refuse, caplog: pytest.LogCaptureFixture
 ) -> None:
     slots = threads(2)
     refused = refuse("chokaq-slot", 2)
     slots.submit([stopped(), stopped()])
-    wait_until(lambda: len(done) == 2 and slots.free() == 2)
+    wait_until(lambda: len(done) == 2 and slots.busy() == 0)
+    assert slots.free() == 0, "what would be claimed now would have to wait"
     assert len(told(caplog)) == 1, "said once"
+    slots.mend()
+    assert slots.free() == 2
     slots.submit([execution(), execution()])
     wait_until(lambda: len(done) == 4 and slots.free() == 2)
     assert len(refused) == 2
@@ -181,13 +184,13 @@ def test_what_waits_for_a_thread_that_was_refused_runs_in_the_end(
     refused = refuse("chokaq-slot")
     slots.submit([stopped(), execution()])
     wait_until(lambda: refused)
-    wait_until(lambda: slots.free() == 0)
-    assert slots.waiting() == 1
+    wait_until(lambda: slots.busy() == 1)
+    assert (slots.free(), slots.waiting()) == (-1, 1)
     slots.mend()
     wait_until(lambda: len(done) == 2 and slots.free() == 1)
 
 
-def test_a_slot_that_was_written_off_is_free_although_no_other_thread_can_be_made(
+def test_a_slot_that_was_written_off_is_given_up_although_no_other_thread_can_be_made(
     threads: Callable[[int], ThreadSlots], done: list[Execution], refuse: Refuse
 ) -> None:
     slots = threads(1)
@@ -196,7 +199,7 @@ def test_a_slot_that_was_written_off_is_free_although_no_other_thread_can_be_mad
     with slots._lock:
         slots._outstanding += 1  # as if it ran
     slots.written_off(stuck)
-    assert slots.free() == 1
+    assert (slots.busy(), slots.free()) == (0, 0)
     slots.resize(2)
     slots.submit([execution()])
     wait_until(lambda: len(done) == 1 and slots.free() == 2)
@@ -210,7 +213,7 @@ def test_without_any_thread_nothing_is_taken(
     refused = execution()
     with pytest.raises(RuntimeError, match="no slot has a thread"):
         slots.submit([refused])
-    assert (slots.free(), slots.waiting()) == (1, 0)
+    assert (slots.free(), slots.waiting()) == (0, 0)
     item = execution()
     slots.submit([item])
     wait_until(lambda: done == [item])
@@ -227,7 +230,8 @@ def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Ex
         item.end()
         done.append(item)
 
-    slots = LoopSlots(10, run, lambda: None)
+    freed: list[int] = []
+    slots = LoopSlots(10, run, lambda: freed.append(slots.free()))
     slots.submit([blocking])
     wait_until(lambda: blocking.phase is Phase.RUNNING)
     behind = execution()
@@ -237,17 +241,52 @@ def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Ex
         assert blocking.cancel(CancelReason.TIMEOUT, 0.0)
         assert blocking.abandon()
         slots.written_off(blocking)
-        assert (slots.free(), slots.lost) == (9, 0)
+        assert (slots.free(), slots.lost) == (0, 0), "what would be claimed now would have to be given back"
         not_taken, later = execution(), execution()
         with pytest.raises(RuntimeError, match="can't start"):
             slots.submit([not_taken])
-        assert slots.free() == 9
+        assert slots.free() == 0
+        freed.clear()
         slots.mend()
+        assert freed[0] > 0, "whoever claims is told"
         wait_until(lambda: done == [behind], what="what waited has moved to the new loop")
         slots.submit([later])
         wait_until(lambda: set(done) == {behind, later}, what="and what comes later runs there")
         assert (len(refused), slots.lost) == (2, 1)
         wait_until(lambda: slots.free() == 10)
+    finally:
+        gate.set()
+        slots.close()
+
+
+def test_a_loop_that_goes_on_after_all_is_not_replaced(done: list[Execution], refuse: Refuse) -> None:
+    """Its handler comes to its end before there is another loop."""
+    gate, blocking = threading.Event(), execution()
+
+    async def run(item: Execution) -> None:
+        if not item.begin():
+            return
+        if item is blocking:
+            gate.wait(30)
+        item.end()
+        done.append(item)
+
+    slots = LoopSlots(10, run, lambda: None)
+    slots.submit([blocking])
+    wait_until(lambda: blocking.phase is Phase.RUNNING)
+    refuse("chokaq-async", 1)
+    try:
+        assert blocking.cancel(CancelReason.TIMEOUT, 0.0)
+        assert blocking.abandon()
+        slots.written_off(blocking)
+        assert slots.free() == 0
+        gate.set()
+        wait_until(lambda: slots._blocked is None, what="the loop has come to tell its task")
+        slots.mend()
+        later = execution()
+        slots.submit([later])
+        wait_until(lambda: later in done)
+        assert (slots.free(), slots.lost) == (10, 0)
     finally:
         gate.set()
         slots.close()

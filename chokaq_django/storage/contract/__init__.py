@@ -139,6 +139,11 @@ class Storage(Execution, Fleet, Upkeep, Verbs):
         (``storage/patience.py``)."""
 
     @abstractmethod
+    def limit_lock_waits(self, seconds: float) -> None:
+        """Wait no longer than this for what others have locked, before each of the tries of a call. For private
+        storages, before their first statement; where a pooler gives the session away, the server's own limit holds."""
+
+    @abstractmethod
     def now(self) -> dt.datetime:
         """The server's clock."""
 

@@ -172,7 +172,7 @@ class MSSQLLeases(MSSQLSession):
         beaten = {row[0] for row in rows}
         others = [lease for lease in leases if lease.id not in beaten]
         try:
-            found = self._leased(STILL_HELD, others, worker=worker_id)
+            found = self._once(STILL_HELD, leases=leases_json(others), worker=worker_id)[0] if others else []
             busy = {row[0] for row in found}
         except DatabaseError as error:
             if not is_partial(error):

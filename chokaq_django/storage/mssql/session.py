@@ -202,6 +202,10 @@ class MSSQLSession(SQLStorage):
             return self._single(lambda: self._inside(batch, **values))
         return self._unit(lambda: self._inside(batch, **values))
 
+    def _once(self, batch: Batch, **values: Any) -> list[list[Row]]:
+        """Like :meth:`_alone` for what is told at once that it would have to wait: to ask again is the caller's."""
+        return self._whole(batch, values) if self.private else self._alone(batch, **values)
+
     def _whole(self, batch: Batch, values: dict[str, Any]) -> list[list[Row]]:
         try:
             return self._results(batch.alone, [values[name] for name, _ in batch.given])
@@ -239,6 +243,8 @@ class MSSQLSession(SQLStorage):
             )
         with self.connection.cursor() as cursor:
             cursor.execute(_CONFIGURE)
+            if self._lock_limit is not None:
+                cursor.execute(f"SET LOCK_TIMEOUT {self._lock_limit * 1000:.0f}")
             cursor.execute(_LANGUAGE)  # by itself: the server answers with a message, behind which a batch may end
             if self._wide is None:
                 cursor.execute(_WIDTH)

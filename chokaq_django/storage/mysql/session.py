@@ -247,6 +247,7 @@ class MySQLSession(SQLStorage):
             )
         values: dict[str, Any] = {
             **_SESSION,
+            **({"innodb_lock_wait_timeout": max(1, round(self._lock_limit))} if self._lock_limit is not None else {}),
             **({"max_statement_time": STATEMENT_LIMIT} if mariadb else {"max_execution_time": STATEMENT_LIMIT * 1000}),
         }
         with raw.cursor(self._cursor_class) as cursor:

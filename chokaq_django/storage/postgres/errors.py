@@ -15,8 +15,9 @@ driver remembers it nevertheless, and asks for it again and again."""
 _TRANSIENT = {"40001", DEADLOCK, "55P03", "53300", READ_ONLY, UNPREPARED}
 """Serialization failure, deadlock, lock not available, too many connections, read-only server (failover)."""
 _PARTIAL = {"40001", DEADLOCK, "55P03", "57014", "53200"}
+"""Serialization failure, deadlock, lock not available, statement timeout, out of memory."""
 _TOO_MUCH = "54"
-"""Serialization failure, deadlock, lock not available, statement timeout, out of memory; a limit of the program."""
+"""A limit of the server's program."""
 
 
 class StatementTimeoutError(OperationalError):

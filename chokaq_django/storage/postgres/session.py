@@ -242,6 +242,8 @@ class PostgresSession(SQLStorage):
             "default_transaction_isolation": "read committed",
             "TimeZone": "UTC",
         }
+        if self._lock_limit is not None:
+            values["lock_timeout"] = f"{self._lock_limit * 1000:.0f}ms"
         calls = ", ".join(["set_config(%s, %s, false)"] * len(values))
         with self._new_cursor(raw) as cursor:
             cursor.execute(f"SELECT {calls}", [part for item in values.items() for part in item])
