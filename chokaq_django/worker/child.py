@@ -42,6 +42,9 @@ class Child:
         self._pulse = Pulse(*record, self._process.liveness) if record is not None else None
 
     def _listen(self) -> None:
+        # The handlers below run when the main thread comes to run Python again. Only the interpreter's own byte wakes
+        # it where a signal has come to another thread, or right before the main thread began to wait.
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGQUIT, self._on_signal)
         # With a supervisor, Ctrl-C reaches it too, and it tells us.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 from collections.abc import Callable
 
@@ -160,6 +161,17 @@ def test_an_operator_reaches_a_job_in_another_process_without_waiting_for_its_he
     assert settled(thread).status == JobStatus.CANCELLED
     settled(task)
     assert worker.stop() == 0
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="signals go to threads by Linux's call")
+def test_a_signal_that_comes_to_another_thread_is_heard(worker_process: StartProcess) -> None:
+    """The main thread handles a signal, and is not woken by it: as when one comes right before it begins to wait."""
+    worker = worker_process("--processes=1", "--concurrency=1")
+    registered(1)
+    (child,) = children(worker)
+    other = next(thread.id for thread in child.threads() if thread.id != child.pid)
+    assert ctypes.CDLL(None, use_errno=True).tgkill(child.pid, other, signal.SIGTERM) == 0
+    assert worker.wait() == 0
 
 
 def test_sigterm_leaves_nothing_leased_and_burns_no_attempt(worker_process: StartProcess, ledger: Ledger) -> None:
