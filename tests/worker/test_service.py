@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chokaq_django.storage import Lease
 from chokaq_django.worker import service
 from chokaq_django.worker.process import WorkerProcess
 from chokaq_django.worker.service import FIRST_PAUSE, Service
@@ -78,9 +79,13 @@ class Away:
     def __init__(self) -> None:
         self.longest_pause = 1.0
         self.patience: float | None = None
+        self.lock_wait: float | None = None
 
     def hurry(self, longest_pause: float, patience: float | None = None) -> None:
         self.longest_pause, self.patience = longest_pause, patience
+
+    def limit_lock_waits(self, seconds: float) -> None:
+        self.lock_wait = seconds
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **named: Any) -> Any:
@@ -120,6 +125,19 @@ def test_nor_wait_for_long_for_a_connection_of_which_nothing_comes(
     )
     given = {name: away.patience for name, away in hurries(monkeypatch, worker).items()}
     assert given == {"registry": patience, "heartbeat": patience, "fetch": None}
+
+
+def test_claims_and_outcomes_do_not_wait_for_long_for_locks(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    worker = make_worker(settings)
+    worker._settler.release(Lease("01A", 1))
+    for loop in (worker._fetcher, worker._settler):
+        away = Away()
+        monkeypatch.setattr(loop, "_open", lambda away=away: away)
+        with pytest.raises(ConnectionError):
+            loop.step()
+        assert away.lock_wait == service.LOCK_WAIT
 
 
 def test_a_worker_whose_connection_was_forgotten_writes_its_row_in_time(settings: Settings) -> None:
