@@ -11,7 +11,7 @@
 * Tests that show the same on every engine (marked ``any_engine``) run on the first one only, and on none when
   ``CHOKAQ_TEST_ANY_ENGINE=elsewhere`` says that another run has them.
 * Each engine runs in two parts, with a database each: tests that start processes and wait for them, and all others.
-  Six parts run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
+  Four parts run at the same time where there are two processors; ``CHOKAQ_TEST_LANES`` says how many do. Their outputs
   come one after the other.
 
 Django makes the database that the tests use, ``test_`` before the name in the URL, and drops it afterwards: the user
@@ -222,7 +222,7 @@ def together(codes: Sequence[int]) -> int:
 
 def lanes() -> int:
     """How many parts run at the same time. The suite waits about half of its time, for events and for disks."""
-    return int(os.environ.get("CHOKAQ_TEST_LANES") or (1 if (os.cpu_count() or 1) < 2 else 6))
+    return int(os.environ.get("CHOKAQ_TEST_LANES") or (1 if (os.cpu_count() or 1) < 2 else 4))
 
 
 def main(arguments: list[str]) -> int:

@@ -248,7 +248,7 @@ def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Ex
         assert slots.free() == 0
         freed.clear()
         slots.mend()
-        assert freed[0] > 0, "whoever claims is told"
+        assert max(freed) > 0, "whoever claims is told"
         wait_until(lambda: done == [behind], what="what waited has moved to the new loop")
         slots.submit([later])
         wait_until(lambda: set(done) == {behind, later}, what="and what comes later runs there")
@@ -285,8 +285,8 @@ def test_a_loop_that_goes_on_after_all_is_not_replaced(done: list[Execution], re
         slots.mend()
         later = execution()
         slots.submit([later])
-        wait_until(lambda: later in done)
-        assert (slots.free(), slots.lost) == (10, 0)
+        wait_until(lambda: later in done and slots.free() == 10)
+        assert slots.lost == 0
     finally:
         gate.set()
         slots.close()
