@@ -101,8 +101,10 @@ class WorkerProcess:
         buffer = Buffer(
             self._queues.place if self.plan.strict else lambda _: 0, isolation, self._settler.release, self._passed_up
         )
-        waiting = lambda: [*buffer.leases(), *self._settler.giving_back()]  # noqa: E731 - a name for one argument
-        doubts = Doubts(self.id, self._known_leases, waiting, options.recovery.zombie_timeout / 2)
+        doubts = Doubts(
+            self.id, self._known_leases, waiting=lambda: {*buffer.leases(), *self._settler.giving_back()},
+            horizon=options.recovery.zombie_timeout / 2,
+        )  # fmt: skip
         self._fetcher = Fetcher(
             options, FetchPlan(self.id, self.plan.strict, self.plan.burst), self._open, waker, self._queues,
             self._circuits, room, buffer, doubts, self._dispatch, self._unknown, self._expired, self._settler.release,
@@ -383,11 +385,8 @@ class WorkerProcess:
             self.request_stop()
         if orders.operations:
             self._operations.wake()
-        wanted = orders.desired_concurrency
-        if wanted is None:
-            # Nobody ever takes an order back, but a row that was swept comes back without it.
-            wanted = self._wanted
-        self._wanted = wanted
+        # Nobody ever takes an order back, but a row that was swept comes back without it.
+        wanted = self._wanted = self._wanted if orders.desired_concurrency is None else orders.desired_concurrency
         self._fetcher.hold(wanted == 0)
         if wanted is not None and wanted > 0 and wanted != self._threads.size:
             log_event(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 
@@ -88,11 +86,3 @@ class Proxy:
         with self._lock:
             for pair in self._pairs:
                 pair.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

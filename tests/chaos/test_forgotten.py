@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def proxy(transactional_db: None) -> Iterator[Proxy]:
     host = str(config["HOST"] or "")
     if connection.vendor not in PORTS or host.startswith("/"):
         pytest.skip("the connections are those to a PostgreSQL, MariaDB or MySQL, by the network")
-    with Proxy((host or "127.0.0.1", int(config["PORT"] or PORTS[connection.vendor]))) as proxy:
+    with closing(Proxy((host or "127.0.0.1", int(config["PORT"] or PORTS[connection.vendor])))) as proxy:
         yield proxy
 
 

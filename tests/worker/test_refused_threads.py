@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextvars import copy_context
 
 import pytest
@@ -219,8 +219,8 @@ def test_without_any_thread_nothing_is_taken(
     wait_until(lambda: done == [item])
 
 
-def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Execution], refuse: Refuse) -> None:
-    gate, blocking = threading.Event(), execution()
+def runs(blocking: Execution, gate: threading.Event, done: list[Execution]) -> Callable[[Execution], Awaitable[None]]:
+    """What runs executions in a loop, which ``blocking`` blocks until the gate is open."""
 
     async def run(item: Execution) -> None:
         if not item.begin():
@@ -230,8 +230,14 @@ def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Ex
         item.end()
         done.append(item)
 
+    return run
+
+
+def test_a_blocked_loop_is_replaced_as_soon_as_another_can_be_made(done: list[Execution], refuse: Refuse) -> None:
+    gate, blocking = threading.Event(), execution()
+
     freed: list[int] = []
-    slots = LoopSlots(10, run, lambda: freed.append(slots.free()))
+    slots = LoopSlots(10, runs(blocking, gate, done), lambda: freed.append(slots.free()))
     slots.submit([blocking])
     wait_until(lambda: blocking.phase is Phase.RUNNING)
     behind = execution()
@@ -263,15 +269,7 @@ def test_a_loop_that_goes_on_after_all_is_not_replaced(done: list[Execution], re
     """Its handler comes to its end before there is another loop."""
     gate, blocking = threading.Event(), execution()
 
-    async def run(item: Execution) -> None:
-        if not item.begin():
-            return
-        if item is blocking:
-            gate.wait(30)
-        item.end()
-        done.append(item)
-
-    slots = LoopSlots(10, run, lambda: None)
+    slots = LoopSlots(10, runs(blocking, gate, done), lambda: None)
     slots.submit([blocking])
     wait_until(lambda: blocking.phase is Phase.RUNNING)
     refuse("chokaq-async", 1)

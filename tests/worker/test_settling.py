@@ -433,13 +433,18 @@ def test_an_outage_divides_nothing(desk: Desk, fussy: Fussy, monkeypatch: pytest
     assert set(sizes) == {5}
 
 
-def test_a_worker_that_stops_waits_for_what_was_put_by(desk: Desk, fussy: Fussy) -> None:
+def stopped_with_one_put_by(desk: Desk, fussy: Fussy) -> Execution:
     (execution,) = desk.running()
     fussy.bad = {execution.job.id}
     desk.settler.put(execution, desk.success(execution))
     desk.settler.start()
     wait_until(lambda: desk.settler._put_by)
     desk.settler.stop()
+    return execution
+
+
+def test_a_worker_that_stops_waits_for_what_was_put_by(desk: Desk, fussy: Fussy) -> None:
+    execution = stopped_with_one_put_by(desk, fussy)
     wait_until(lambda: len(fussy.sizes) >= 3)
     assert desk.settler.alive()
     fussy.bad.clear()
@@ -448,12 +453,7 @@ def test_a_worker_that_stops_waits_for_what_was_put_by(desk: Desk, fussy: Fussy)
 
 
 def test_a_worker_that_gives_up_leaves_what_was_put_by(desk: Desk, fussy: Fussy) -> None:
-    (execution,) = desk.running()
-    fussy.bad = {execution.job.id}
-    desk.settler.put(execution, desk.success(execution))
-    desk.settler.start()
-    wait_until(lambda: desk.settler._put_by)
-    desk.settler.stop()
+    execution = stopped_with_one_put_by(desk, fussy)
     desk.settler.give_up()
     assert desk.settler.join(30)
     assert job(execution.job.id).status == JobStatus.PROCESSING
